@@ -55,7 +55,6 @@ pub(crate) fn eval(expr: &Expr, lookup: &dyn Fn(&Ident) -> Option<Value>) -> Res
                     .ok_or_else(|| overflow(expr.span())),
                 (UnOp::Neg(_), Value::Bool(_)) => Err(wrong(expr.span(), "`-` takes an integer")),
                 // `!` of an integer depends on its width, which an evaluation over unbounded integers does not know.
-                (UnOp::Not(_), Value::Int(_)) => Err(unknown(expr.span())),
                 _ => Err(unknown(expr.span())),
             }
         }

@@ -62,11 +62,11 @@ pub fn kernel(
     attribute: proc_macro::TokenStream,
     item: proc_macro::TokenStream,
 ) -> proc_macro::TokenStream {
-    expand(attribute.into(), item.into()).into()
+    expand(attribute.into(), &item.into()).into()
 }
 
 /// The whole expansion, on `proc_macro2` tokens so that tests can call it.
-fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
+fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let function = match syn::parse2::<syn::ItemFn>(item.clone()) {
         Ok(function) => function,
         Err(error) => {

@@ -181,6 +181,7 @@ impl Kernel {
 }
 
 /// What a bound may be, and the sentence that says so.
+#[derive(Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) min: i128,
     pub(crate) max: i128,

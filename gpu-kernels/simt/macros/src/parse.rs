@@ -707,31 +707,25 @@ fn attributes(function: &ItemFn, errors: &mut Errors) -> Attributes {
 }
 
 fn arch(text: Option<&LitStr>, errors: &mut Errors) -> Arch {
-    let Some(text) = text else {
-        return Arch {
-            minimum: 80,
-            name: None,
-        };
+    let mut arch = Arch {
+        minimum: 80,
+        name: None,
     };
+    let Some(text) = text else { return arch };
     let name = text.value();
     let digits = name.strip_prefix("sm_").unwrap_or_default();
-    let digits = digits.strip_suffix(['a', 'f']).unwrap_or(digits);
-    match digits.parse::<u32>() {
-        Ok(minimum @ 80..1000) => Arch {
+    if let Ok(minimum @ 80..1000) = digits.strip_suffix(['a', 'f']).unwrap_or(digits).parse() {
+        arch = Arch {
             minimum,
             name: Some(name),
-        },
-        _ => {
-            errors.at(
-                text.span(),
-                "`arch` is a name such as \"sm_90a\", 80 or later",
-            );
-            Arch {
-                minimum: 80,
-                name: None,
-            }
-        }
+        };
+    } else {
+        errors.at(
+            text.span(),
+            "`arch` is a name such as \"sm_90a\", 80 or later",
+        );
     }
+    arch
 }
 
 /// All combinations that `when` keeps, the last const generic changing fastest.

@@ -28,9 +28,19 @@ impl Text {
                         Delimiter::Bracket => ("[", "]"),
                         Delimiter::None => ("", ""),
                     };
-                    self.push(open, group.span_open().start(), group.span_open().end());
+                    // From the span of the whole: a group that went through `syn` has no other.
+                    let (start, end) = (group.span().start(), group.span().end());
+                    let inside = LineColumn {
+                        column: start.column + 1,
+                        ..start
+                    };
+                    let before = LineColumn {
+                        column: end.column.saturating_sub(1),
+                        ..end
+                    };
+                    self.push(open, start, inside);
                     self.stream(group.stream());
-                    self.push(close, group.span_close().start(), group.span_close().end());
+                    self.push(close, before, end);
                 }
                 other => self.push(&other.to_string(), other.span().start(), other.span().end()),
             }
