@@ -52,6 +52,8 @@ mod expand_host;
 mod model;
 mod parse;
 mod source;
+#[cfg(test)]
+mod tests;
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};

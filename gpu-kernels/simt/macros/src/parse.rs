@@ -714,7 +714,11 @@ fn arch(text: Option<&LitStr>, errors: &mut Errors) -> Arch {
     let Some(text) = text else { return arch };
     let name = text.value();
     let digits = name.strip_prefix("sm_").unwrap_or_default();
-    if let Ok(minimum @ 80..1000) = digits.strip_suffix(['a', 'f']).unwrap_or(digits).parse() {
+    let digits = digits.strip_suffix(['a', 'f']).unwrap_or(digits);
+    // `parse` alone would take "+90".
+    if digits.starts_with(|first: char| first.is_ascii_digit())
+        && let Ok(minimum @ 80..1000) = digits.parse()
+    {
         arch = Arch {
             minimum,
             name: Some(name),
