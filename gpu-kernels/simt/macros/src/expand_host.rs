@@ -263,16 +263,16 @@ fn launch(kernel: &Kernel) -> TokenStream {
         }
         ParamKind::Scalar => quote!(#ident: #ty),
     });
-    let raws = params.iter().map(|Param { ident, kind, .. }| match kind {
+    let raws = params.iter().map(|Param { ident, ty, kind }| match kind {
         ParamKind::Global(_) => {
             quote!(::simt::launch::RawArg::Buffer(::simt::launch::DeviceRef::raw(#ident)))
         }
         ParamKind::GlobalMut(_) => {
             quote!(::simt::launch::RawArg::Buffer(::simt::launch::DeviceMut::raw_mut(#ident)))
         }
-        ParamKind::Scalar => {
-            quote!(::simt::launch::RawArg::Scalar(::simt::macro_support::bytes(&#ident)))
-        }
+        ParamKind::Scalar => quote_spanned! {ty.span()=>
+            ::simt::launch::RawArg::Scalar(::simt::macro_support::bytes(&#ident))
+        },
     });
     let (requires, check) = if kernel.requires.is_empty() {
         Default::default()
