@@ -11,3 +11,4 @@
 
 pub mod arch;
 pub mod image;
+pub mod ptx;
