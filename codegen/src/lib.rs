@@ -12,3 +12,4 @@
 pub mod arch;
 pub mod image;
 pub mod ptx;
+pub mod sass;

@@ -725,7 +725,7 @@ mod tests {
             "{first}"
         );
         assert!(
-            first.contains("/* and one { of the\n   other kind */"),
+            first.contains("/* and one { of the\n\t   other kind */"),
             "{first}"
         );
         // Both declaration and definition of a function that is declared first.
