@@ -1,1 +1,3 @@
-//! Placeholder.
+//! Backends, protocols and the command line of Gristmill.
+
+pub mod pir;

@@ -1,0 +1,4 @@
+//! Private information retrieval: a client gets one record of a server's database, and the server
+//! does not learn which.
+
+pub mod demo;
