@@ -16,15 +16,16 @@
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
+use codegen::image::Match;
 use simt::launch::{Launch, LaunchError, RawArg, RawBuffer, VariantInfo};
 
 use super::error::Error;
-use super::{DeviceInfo, Kind, MIN_CUDA, MemoryInfo, Version, lock};
+use super::{Capability, CudaVersion, Device, DeviceInfo, Kind, MIN_CUDA, MemoryInfo, lock};
 use crate::image;
 
 /// Every driver symbol that this file reaches through cudarc.
@@ -151,12 +152,10 @@ fn message(error: DriverError) -> String {
 pub(super) struct Cuda {
     context: Arc<Context>,
     info: DeviceInfo,
-    version: Version,
+    version: CudaVersion,
     /// Fills of new memory run here.
     fill: Stream,
     functions: Mutex<HashMap<&'static str, Function>>,
-    clmad_tried: AtomicBool,
-    clmad_fault: OnceLock<String>,
 }
 
 #[derive(Clone, Copy)]
@@ -174,30 +173,21 @@ pub(super) fn open() -> Result<Cuda, Error> {
     if !unsafe { sys::is_culib_present() } {
         return Err(Error::NoDriver);
     }
-    // SAFETY: `libcuda` is present, so `culib` does not panic.
-    let library = unsafe { sys::culib() };
-    for &symbol in SYMBOLS {
-        // SAFETY: the symbol is only looked up, never called through this type.
-        if unsafe { library.get::<unsafe extern "C" fn()>(symbol.as_bytes()) }.is_err() {
-            return Err(Error::DriverTooOld {
-                found: format!("no {symbol}"),
-            });
-        }
-    }
-
+    require(&["cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString"])?;
     let mut number = 0;
     // SAFETY: the pointer is valid for the call, which needs no context.
     let queried = unsafe { sys::cuDriverGetVersion(&raw mut number) }.result();
     queried.map_err(|error| refused("cuDriverGetVersion", error))?;
-    let version = Version {
+    let version = CudaVersion {
         major: u32::try_from(number / 1000).unwrap_or(0),
         minor: u32::try_from(number % 1000 / 10).unwrap_or(0),
     };
     if version < MIN_CUDA {
         return Err(Error::DriverTooOld {
-            found: version.to_string(),
+            found: format!("knows CUDA {version}"),
         });
     }
+    require(SYMBOLS)?;
 
     result::init().map_err(|error| refused("cuInit", error))?;
     let count = result::device::get_count().map_err(|error| refused("cuDeviceGetCount", error))?;
@@ -214,7 +204,7 @@ pub(super) fn open() -> Result<Cuda, Error> {
             .map_err(|error| refused("cuDeviceGetAttribute", error))
     };
     use sys::CUdevice_attribute as Attribute;
-    let capability = Version {
+    let capability = Capability {
         major: attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
         minor: attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
     };
@@ -262,9 +252,22 @@ pub(super) fn open() -> Result<Cuda, Error> {
         version,
         fill,
         functions: Mutex::new(HashMap::new()),
-        clmad_tried: AtomicBool::new(false),
-        clmad_fault: OnceLock::new(),
     })
+}
+
+/// Fails where `libcuda`, which is present, lacks one of `symbols`.
+fn require(symbols: &[&str]) -> Result<(), Error> {
+    // SAFETY: `libcuda` is present, so this does not panic.
+    let library = unsafe { sys::culib() };
+    for &symbol in symbols {
+        // SAFETY: the symbol is only looked up, never called through this type.
+        if unsafe { library.get::<unsafe extern "C" fn()>(symbol.as_bytes()) }.is_err() {
+            return Err(Error::DriverTooOld {
+                found: format!("has no {symbol}"),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// A driver that is there but does not start.
@@ -288,28 +291,27 @@ fn refused(call: &'static str, error: DriverError) -> Error {
     }
 }
 
-impl Cuda {
-    pub(super) fn info(&self) -> &DeviceInfo {
+impl Device for Cuda {
+    type Memory = Memory;
+    type Stream = Stream;
+    type Event = Event;
+    type Graph = Graph;
+    type Pinned = Pinned;
+
+    fn info(&self) -> &DeviceInfo {
         &self.info
     }
 
-    /// The architecture name of the GPU as `GRISTMILL_ARCH` takes it.
-    fn arch(&self) -> String {
-        self.info.arch().unwrap_or_default()
-    }
-
-    pub(super) fn memory(&self) -> Result<MemoryInfo, Error> {
+    fn memory(&self) -> Result<MemoryInfo, Error> {
         self.context.bind()?;
-        let (free, total) = self
-            .context
-            .check("cuMemGetInfo", result::mem_get_info())?;
+        let (free, total) = self.context.check("cuMemGetInfo", result::mem_get_info())?;
         Ok(MemoryInfo {
             free: free as u64,
             total: total as u64,
         })
     }
 
-    pub(super) fn allocate(&self, bytes: usize, zeroed: bool) -> Result<Memory, Error> {
+    fn allocate(&self, bytes: usize, zeroed: bool) -> Result<Memory, Error> {
         let size = bytes.max(MIN_BYTES);
         let exhausted = |free| Error::OutOfMemory {
             place: self.info.name.clone(),
@@ -337,12 +339,16 @@ impl Cuda {
             // SAFETY: `size` bytes at `address` were just allocated.
             let filled = unsafe { result::memset_d8_async(address, 0, size, self.fill.raw) };
             self.context.check("cuMemsetD8Async", filled)?;
-            self.fill.synchronize()?;
+            self.synchronize(&self.fill)?;
         }
         Ok(memory)
     }
 
-    pub(super) fn pin(&self, bytes: usize) -> Result<Pinned, Error> {
+    fn raw(&self, memory: &Memory, backend: u64) -> RawBuffer {
+        RawBuffer::on_gpu(memory.address, memory.bytes as u64, backend)
+    }
+
+    fn pin(&self, bytes: usize) -> Result<Pinned, Error> {
         self.context.bind()?;
         // Not write-combined: the host reads what it downloads.
         // SAFETY: the memory is zeroed below before anyone reads it.
@@ -364,11 +370,11 @@ impl Cuda {
         })
     }
 
-    pub(super) fn stream(&self) -> Result<Stream, Error> {
+    fn stream(&self) -> Result<Stream, Error> {
         Stream::new(&self.context)
     }
 
-    pub(super) fn event(&self) -> Result<Event, Error> {
+    fn event(&self) -> Result<Event, Error> {
         self.context.bind()?;
         let raw = self.context.check(
             "cuEventCreate",
@@ -380,11 +386,207 @@ impl Cuda {
         })
     }
 
-    pub(super) fn launch(&self, stream: &Stream, launch: &Launch<'_>) -> Result<(), LaunchError> {
+    fn idle(&self) -> Result<(), Error> {
+        let _no_capture = lock(&self.context.capture);
+        self.context.bind()?;
+        self.context
+            .check("cuCtxSynchronize", result::ctx::synchronize())
+    }
+
+    fn synchronize(&self, stream: &Stream) -> Result<(), Error> {
+        self.context.bind()?;
+        // SAFETY: the stream is alive.
+        let done = unsafe { result::stream::synchronize(stream.raw) };
+        self.context.check("cuStreamSynchronize", done)
+    }
+
+    fn upload(
+        &self,
+        stream: &Stream,
+        (memory, offset): (&Memory, usize),
+        data: &[u8],
+    ) -> Result<(), Error> {
+        debug_assert!(offset + data.len() <= memory.bytes);
+        self.context.bind()?;
+        // SAFETY: the destination is inside a live allocation; `data` outlives the copy,
+        // because the stream is synchronised before this returns.
+        let started = unsafe {
+            result::memcpy_htod_async(memory.address + offset as u64, data, stream.raw)
+        };
+        let done = self.synchronize(stream);
+        self.context.check("cuMemcpyHtoDAsync", started)?;
+        done
+    }
+
+    fn download(
+        &self,
+        stream: &Stream,
+        (memory, offset): (&Memory, usize),
+        data: &mut [u8],
+    ) -> Result<(), Error> {
+        debug_assert!(offset + data.len() <= memory.bytes);
+        self.context.bind()?;
+        // SAFETY: as in `upload`.
+        let started = unsafe {
+            result::memcpy_dtoh_async(data, memory.address + offset as u64, stream.raw)
+        };
+        let done = self.synchronize(stream);
+        self.context.check("cuMemcpyDtoHAsync", started)?;
+        done
+    }
+
+    fn copy(
+        &self,
+        stream: &Stream,
+        target: (&Memory, usize),
+        source: (&Memory, usize),
+        bytes: usize,
+    ) -> Result<(), Error> {
+        self.context.bind()?;
+        // SAFETY: both ranges are inside live allocations of this context; freeing one waits
+        // for the copy.
+        let started = unsafe {
+            result::memcpy_dtod_async(
+                target.0.address + target.1 as u64,
+                source.0.address + source.1 as u64,
+                bytes,
+                stream.raw,
+            )
+        };
+        self.context.check("cuMemcpyDtoDAsync", started)
+    }
+
+    fn zero(
+        &self,
+        stream: &Stream,
+        (memory, offset): (&Memory, usize),
+        bytes: usize,
+    ) -> Result<(), Error> {
+        self.context.bind()?;
+        // SAFETY: the range is inside a live allocation of this context; freeing it waits for
+        // the fill.
+        let started = unsafe {
+            result::memset_d8_async(memory.address + offset as u64, 0, bytes, stream.raw)
+        };
+        self.context.check("cuMemsetD8Async", started)
+    }
+
+    fn launch(&self, stream: &Stream, launch: &Launch<'_>) -> Result<(), LaunchError> {
         let function = self
             .function(launch.variant)
             .map_err(|error| refusal(launch, error))?;
         self.enqueue(function, stream, launch)
+    }
+
+    fn record(&self, stream: &Stream, event: &Event) -> Result<(), Error> {
+        self.context.bind()?;
+        // SAFETY: stream and event are alive.
+        let recorded = unsafe { result::event::record(event.raw, stream.raw) };
+        self.context.check("cuEventRecord", recorded)
+    }
+
+    fn wait(&self, stream: &Stream, event: &Event) -> Result<(), Error> {
+        self.context.bind()?;
+        // SAFETY: stream and event are alive.
+        let waiting = unsafe {
+            result::stream::wait_event(
+                stream.raw,
+                event.raw,
+                sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT,
+            )
+        };
+        self.context.check("cuStreamWaitEvent", waiting)
+    }
+
+    fn synchronize_event(&self, event: &Event) -> Result<(), Error> {
+        self.context.bind()?;
+        // SAFETY: the event is alive.
+        let done = unsafe { result::event::synchronize(event.raw) };
+        self.context.check("cuEventSynchronize", done)
+    }
+
+    fn elapsed(&self, start: &Event, end: &Event) -> Result<Duration, Error> {
+        self.context.bind()?;
+        // SAFETY: both events are alive.
+        match unsafe { result::event::elapsed(start.raw, end.raw) } {
+            Err(DriverError(sys::CUresult::CUDA_ERROR_INVALID_HANDLE)) => Err(Error::NotRecorded),
+            other => {
+                let milliseconds = self.context.check("cuEventElapsedTime", other)?;
+                Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
+            }
+        }
+    }
+
+    fn graph(&self, launches: &[Launch<'_>]) -> Result<Graph, Error> {
+        // Modules are loaded before the capture starts, never during it.
+        let functions = launches
+            .iter()
+            .map(|launch| self.function(launch.variant))
+            .collect::<Result<Vec<_>, _>>()?;
+        let stream = self.stream()?;
+
+        let (captured, ended) = {
+            let _no_synchronisation = lock(&self.context.capture);
+            self.context.bind()?;
+            // SAFETY: the stream is new and used by nobody else.
+            let begun = unsafe {
+                result::stream::begin_capture(
+                    stream.raw,
+                    sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+                )
+            };
+            self.context.check("cuStreamBeginCapture", begun)?;
+            let captured = launches
+                .iter()
+                .zip(functions)
+                .try_for_each(|(launch, function)| self.enqueue(function, &stream, launch));
+            // SAFETY: the capture was begun above on this stream; it is ended whether or not
+            // the launches succeeded.
+            (captured, unsafe { result::stream::end_capture(stream.raw) })
+        };
+        let graph = match (captured, self.context.check("cuStreamEndCapture", ended)) {
+            (Ok(()), graph) => CapturedGraph(graph?),
+            (Err(error), graph) => {
+                drop(graph.map(CapturedGraph));
+                return Err(error.into());
+            }
+        };
+        // SAFETY: `graph` is the graph of the capture just ended.
+        let instance =
+            unsafe { result::graph::instantiate(graph.0, sys::CUgraphInstantiate_flags(0)) };
+        Ok(Graph {
+            raw: self.context.check("cuGraphInstantiate", instance)?,
+            context: Arc::clone(&self.context),
+            last: launches.last().map(|launch| launch.variant.name),
+        })
+    }
+}
+
+/// A graph before it is instantiated.
+struct CapturedGraph(sys::CUgraph);
+
+impl Drop for CapturedGraph {
+    fn drop(&mut self) {
+        // SAFETY: the graph of a capture, destroyed once; an instance does not need it.
+        ignore("cuGraphDestroy", unsafe { result::graph::destroy(self.0) });
+    }
+}
+
+impl Cuda {
+    /// The architecture of the GPU as `GRISTMILL_ARCH` takes it.
+    fn arch(&self) -> String {
+        self.info.arch().unwrap_or_default()
+    }
+
+    pub(super) fn launch_graph(&self, stream: &Stream, graph: &Graph) -> Result<(), Error> {
+        self.context.bind()?;
+        if graph.last.is_some() {
+            *lock(&self.context.last_launch) = graph.last;
+        }
+        // SAFETY: graph and stream are alive; `super::Graph` keeps the memory that its
+        // launches use, and freeing it waits for them.
+        let launched = unsafe { result::graph::launch(graph.raw, stream.raw) };
+        self.context.check("cuGraphLaunch", launched)
     }
 
     fn enqueue(
@@ -429,48 +631,6 @@ impl Cuda {
         .map_err(|error| failed("cuLaunchKernel", message(error)))
     }
 
-    /// Captures `launches`, in order, into a graph.
-    pub(super) fn graph(&self, launches: &[Launch<'_>]) -> Result<Graph, Error> {
-        // Modules are loaded before the capture starts, never during it.
-        let functions = launches
-            .iter()
-            .map(|launch| self.function(launch.variant))
-            .collect::<Result<Vec<_>, _>>()?;
-        let stream = self.stream()?;
-
-        let graph = {
-            let _no_frees = lock(&self.context.capture);
-            self.context.bind()?;
-            // SAFETY: the stream is new and used by nobody else.
-            let begun = unsafe {
-                result::stream::begin_capture(
-                    stream.raw,
-                    sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
-                )
-            };
-            self.context.check("cuStreamBeginCapture", begun)?;
-            let captured = launches
-                .iter()
-                .zip(functions)
-                .try_for_each(|(launch, function)| self.enqueue(function, &stream, launch));
-            // SAFETY: the capture was begun above on this stream; it is ended whether or not
-            // the launches succeeded.
-            let ended = unsafe { result::stream::end_capture(stream.raw) };
-            captured?;
-            self.context.check("cuStreamEndCapture", ended)?
-        };
-        // SAFETY: `graph` is the graph of the capture just ended.
-        let instance =
-            unsafe { result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)) };
-        // SAFETY: the instance does not need the graph it was made from; it is destroyed once.
-        ignore("cuGraphDestroy", unsafe { result::graph::destroy(graph) });
-        Ok(Graph {
-            context: Arc::clone(&self.context),
-            raw: self.context.check("cuGraphInstantiate", instance)?,
-            last: launches.last().map(|launch| launch.variant.name),
-        })
-    }
-
     /// The function of a variant; loads its module on first use.
     fn function(&self, variant: &'static VariantInfo) -> Result<Function, Error> {
         let function = {
@@ -483,26 +643,11 @@ impl Cuda {
                 function
             }
         };
-        if function.clmad {
-            self.clmad_known_answer(variant)?;
-        }
         Ok(function)
     }
 
     fn load(&self, variant: &'static VariantInfo) -> Result<Function, Error> {
-        let image = image::embedded();
-        let capability = self.info.capability.unwrap_or(Version { major: 0, minor: 0 });
-        let Some(code) = image::best(image, variant.name, capability) else {
-            return Err(if image.entries.is_empty() {
-                Error::EmptyImage { arch: self.arch() }
-            } else {
-                Error::NoCode {
-                    variant: variant.name,
-                    held: image::held(image, variant.name),
-                    arch: self.arch(),
-                }
-            });
-        };
+        let code = Code::of(variant.name, &self.info)?;
         self.context.bind()?;
         // SAFETY: a cubin as ptxas wrote it, or PTX ending in a null byte; the driver copies it.
         let loaded = unsafe { result::module::load_data(code.bytes.as_ptr().cast()) };
@@ -579,6 +724,82 @@ impl Cuda {
     }
 }
 
+/// Device code of one variant, ready to load.
+struct Code {
+    /// A cubin, or PTX ending in a null byte.
+    bytes: Vec<u8>,
+    /// `the sm_90a cubin` or `the sm_80 PTX`.
+    what: String,
+    clmad: bool,
+}
+
+impl Code {
+    fn of(variant: &'static str, device: &DeviceInfo) -> Result<Self, Error> {
+        let image = image::embedded()?;
+        let arch = device.arch().unwrap_or_default();
+        let selected = device
+            .capability
+            .and_then(|capability| image.select(variant, capability));
+        match selected {
+            Some(Match::Cubin(entry)) => Ok(Self {
+                bytes: entry.cubin()?,
+                what: format!("the {} cubin", entry.arch),
+                clmad: entry.facts.clmad > 0,
+            }),
+            Some(Match::Ptx(entry)) => {
+                let mut bytes = entry.ptx()?.into_bytes();
+                bytes.push(0);
+                Ok(Self {
+                    bytes,
+                    what: format!("the {} PTX", entry.arch),
+                    clmad: entry.facts.clmad > 0,
+                })
+            }
+            None if image.is_empty() => Err(Error::EmptyImage { arch }),
+            None => {
+                let held: Vec<_> = image
+                    .variant(variant)
+                    .iter()
+                    .map(|entry| entry.arch.name())
+                    .collect();
+                Err(Error::NoCode {
+                    what: format!("`{variant}`"),
+                    held: if held.is_empty() {
+                        "no architecture".into()
+                    } else {
+                        held.join(", ")
+                    },
+                    arch,
+                })
+            }
+        }
+    }
+}
+
+/// Whether this binary holds any code that the GPU can run.
+pub(super) fn has_code(device: &DeviceInfo) -> Result<(), Error> {
+    let image = image::embedded()?;
+    let arch = device.arch().unwrap_or_default();
+    if image.is_empty() {
+        return Err(Error::EmptyImage { arch });
+    }
+    let runs = device.capability.is_some_and(|capability| {
+        image
+            .archs()
+            .iter()
+            .any(|arch| arch.cubin_runs_on(capability) || arch.ptx_runs_on(capability))
+    });
+    if runs {
+        return Ok(());
+    }
+    let held: Vec<_> = image.archs().iter().map(|arch| arch.name()).collect();
+    Err(Error::NoCode {
+        what: "GPU code".into(),
+        held: held.join(", "),
+        arch,
+    })
+}
+
 /// A launch that did not get as far as the driver's launch call.
 fn refusal(launch: &Launch<'_>, error: Error) -> LaunchError {
     match error {
@@ -600,17 +821,6 @@ pub(super) struct Memory {
     context: Arc<Context>,
     address: sys::CUdeviceptr,
     bytes: usize,
-}
-
-impl Memory {
-    pub(super) fn raw(&self, backend: u64) -> RawBuffer {
-        RawBuffer {
-            address: self.address,
-            bytes: self.bytes as u64,
-            device: backend,
-            region: std::ptr::null(),
-        }
-    }
 }
 
 impl Drop for Memory {
@@ -680,104 +890,6 @@ impl Stream {
             raw,
         })
     }
-
-    pub(super) fn synchronize(&self) -> Result<(), Error> {
-        self.context.bind()?;
-        // SAFETY: the stream is alive.
-        let done = unsafe { result::stream::synchronize(self.raw) };
-        self.context.check("cuStreamSynchronize", done)
-    }
-
-    /// Copies `data` to byte `offset` of `memory` and waits for it.
-    ///
-    /// The caller has checked that it fits.
-    pub(super) fn upload(&self, memory: &Memory, offset: usize, data: &[u8]) -> Result<(), Error> {
-        debug_assert!(offset + data.len() <= memory.bytes);
-        self.context.bind()?;
-        // SAFETY: the destination is inside a live allocation; `data` outlives the copy,
-        // because the stream is synchronised before this returns.
-        let started = unsafe {
-            result::memcpy_htod_async(memory.address + offset as u64, data, self.raw)
-        };
-        let done = self.synchronize();
-        self.context.check("cuMemcpyHtoDAsync", started)?;
-        done
-    }
-
-    /// Copies from byte `offset` of `memory` to `data` and waits for it.
-    ///
-    /// The caller has checked that it fits.
-    pub(super) fn download(
-        &self,
-        memory: &Memory,
-        offset: usize,
-        data: &mut [u8],
-    ) -> Result<(), Error> {
-        debug_assert!(offset + data.len() <= memory.bytes);
-        self.context.bind()?;
-        // SAFETY: as in `upload`.
-        let started = unsafe {
-            result::memcpy_dtoh_async(data, memory.address + offset as u64, self.raw)
-        };
-        let done = self.synchronize();
-        self.context.check("cuMemcpyDtoHAsync", started)?;
-        done
-    }
-
-    /// Enqueues a copy between two allocations.
-    ///
-    /// The caller has checked that both ranges fit, and keeps neither alive for longer than it
-    /// likes: freeing waits for the context.
-    pub(super) fn copy(
-        &self,
-        target: (&Memory, usize),
-        source: (&Memory, usize),
-        bytes: usize,
-    ) -> Result<(), Error> {
-        self.context.bind()?;
-        // SAFETY: both ranges are inside live allocations of this context.
-        let started = unsafe {
-            result::memcpy_dtod_async(
-                target.0.address + target.1 as u64,
-                source.0.address + source.1 as u64,
-                bytes,
-                self.raw,
-            )
-        };
-        self.context.check("cuMemcpyDtoDAsync", started)
-    }
-
-    /// Enqueues a fill with zero bytes.
-    ///
-    /// The caller has checked that the range fits.
-    pub(super) fn zero(&self, memory: &Memory, offset: usize, bytes: usize) -> Result<(), Error> {
-        self.context.bind()?;
-        // SAFETY: the range is inside a live allocation of this context.
-        let started = unsafe {
-            result::memset_d8_async(memory.address + offset as u64, 0, bytes, self.raw)
-        };
-        self.context.check("cuMemsetD8Async", started)
-    }
-
-    pub(super) fn record(&self, event: &Event) -> Result<(), Error> {
-        self.context.bind()?;
-        // SAFETY: stream and event are alive.
-        let recorded = unsafe { result::event::record(event.raw, self.raw) };
-        self.context.check("cuEventRecord", recorded)
-    }
-
-    pub(super) fn wait(&self, event: &Event) -> Result<(), Error> {
-        self.context.bind()?;
-        // SAFETY: stream and event are alive.
-        let waiting = unsafe {
-            result::stream::wait_event(
-                self.raw,
-                event.raw,
-                sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT,
-            )
-        };
-        self.context.check("cuStreamWaitEvent", waiting)
-    }
 }
 
 impl Drop for Stream {
@@ -803,25 +915,6 @@ unsafe impl Send for Event {}
 // SAFETY: as above; the driver takes its own locks.
 unsafe impl Sync for Event {}
 
-impl Event {
-    pub(super) fn synchronize(&self) -> Result<(), Error> {
-        self.context.bind()?;
-        // SAFETY: the event is alive.
-        let done = unsafe { result::event::synchronize(self.raw) };
-        self.context.check("cuEventSynchronize", done)
-    }
-
-    /// Milliseconds from `start` to `self`. Both must have happened.
-    pub(super) fn elapsed_ms(&self, start: &Event) -> Result<f32, Error> {
-        self.context.bind()?;
-        // SAFETY: both events are alive.
-        match unsafe { result::event::elapsed(start.raw, self.raw) } {
-            Err(DriverError(sys::CUresult::CUDA_ERROR_INVALID_HANDLE)) => Err(Error::NotRecorded),
-            other => self.context.check("cuEventElapsedTime", other),
-        }
-    }
-}
-
 impl Drop for Event {
     fn drop(&mut self) {
         if self.context.bind().is_err() {
@@ -843,19 +936,6 @@ pub(super) struct Graph {
 unsafe impl Send for Graph {}
 // SAFETY: the driver serialises launches of one executable graph.
 unsafe impl Sync for Graph {}
-
-impl Graph {
-    pub(super) fn launch(&self, stream: &Stream) -> Result<(), Error> {
-        self.context.bind()?;
-        if self.last.is_some() {
-            *lock(&self.context.last_launch) = self.last;
-        }
-        // SAFETY: graph and stream are alive; `super::Graph` keeps the memory that its
-        // launches use.
-        let launched = unsafe { result::graph::launch(self.raw, stream.raw) };
-        self.context.check("cuGraphLaunch", launched)
-    }
-}
 
 impl Drop for Graph {
     fn drop(&mut self) {

@@ -29,12 +29,12 @@ pub enum Error {
     },
     /// The driver is older than the cubins in the image.
     #[error(
-        "the NVIDIA driver here knows CUDA {found}, Gristmill's kernels need {}: \
+        "the NVIDIA driver here {found}, Gristmill's kernels need CUDA {}: \
          install driver {} or later, or use `--backend cpu`",
         super::MIN_CUDA, super::MIN_DRIVER_RELEASE
     )]
     DriverTooOld {
-        /// The CUDA version of the driver, or the symbol that it lacks.
+        /// Which CUDA version it knows, or which symbol it lacks.
         found: String,
     },
     /// The driver sees no GPU.
@@ -66,12 +66,12 @@ pub enum Error {
     },
     /// The image holds device code, but none that this GPU can run.
     #[error(
-        "this binary holds `{variant}` for {held}, not for {arch}: build again with \
+        "this binary holds {what} for {held}, not for {arch}: build again with \
          `GRISTMILL_ARCH={arch} cargo build --release`, or use `--backend cpu`"
     )]
     NoCode {
-        /// The variant asked for.
-        variant: &'static str,
+        /// The variant in backquotes, or `GPU code`.
+        what: String,
         /// The architectures that the image holds it for.
         held: String,
         /// The architecture of the GPU.
@@ -167,6 +167,9 @@ pub enum Error {
         /// What the driver said.
         message: String,
     },
+    /// The image in this binary is damaged.
+    #[error(transparent)]
+    Image(#[from] codegen::image::ImageError),
     /// A launch was refused or failed.
     #[error(transparent)]
     Launch(#[from] LaunchError),

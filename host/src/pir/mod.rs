@@ -2,3 +2,7 @@
 //! does not learn which.
 
 pub mod demo;
+pub mod layout;
+pub mod lwe;
+pub mod params;
+pub mod records;
