@@ -123,7 +123,34 @@ pub struct Case {
     /// What one launch does.
     pub work: Work,
     /// Launches once; owns its buffers.
-    pub launch: Box<dyn FnMut(&Stream) -> Result<(), LaunchError>>,
+    pub launch: LaunchOnce,
+}
+
+/// Launches a case once on a stream.
+pub type LaunchOnce = Box<dyn FnMut(&Stream) -> Result<(), LaunchError>>;
+
+impl Case {
+    /// A case of its three parts.
+    pub fn new(
+        shape: impl Into<String>,
+        work: Work,
+        launch: impl FnMut(&Stream) -> Result<(), LaunchError> + 'static,
+    ) -> Self {
+        Self {
+            shape: shape.into(),
+            work,
+            launch: Box::new(launch),
+        }
+    }
+}
+
+impl std::fmt::Debug for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Case")
+            .field("shape", &self.shape)
+            .field("work", &self.work)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Which shapes of a kernel are worth timing.

@@ -78,7 +78,7 @@ pub struct Digest(pub [u8; 32]);
 impl Digest {
     /// The digest of one output.
     pub fn of<T: simt::Element>(output: &[T]) -> Self {
-        DigestBuilder::new().add(output).finish()
+        DigestBuilder::new().output(output).finish()
     }
 }
 

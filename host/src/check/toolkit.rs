@@ -183,7 +183,7 @@ impl DigestBuilder {
 
     /// Adds an output: its length in bytes, then its bytes as they lie in memory.
     #[must_use]
-    pub fn add<T: Element>(mut self, output: &[T]) -> Self {
+    pub fn output<T: Element>(mut self, output: &[T]) -> Self {
         let bytes: &[u8] = bytemuck::cast_slice(output);
         self.0.update((bytes.len() as u64).to_le_bytes());
         self.0.update(bytes);
@@ -249,7 +249,7 @@ mod tests {
             Digest::of::<u8>(&[]).to_string(),
             "af5570f5a1810b7af78caf4bc70a660f0df51e42baf91d4de5b2328de0e83dfc"
         );
-        let split = |a: &[u8], b: &[u8]| DigestBuilder::new().add(a).add(b).finish();
+        let split = |a: &[u8], b: &[u8]| DigestBuilder::new().output(a).output(b).finish();
         assert_ne!(split(&[1], &[2, 3]), split(&[1, 2], &[3]));
         assert_eq!(format!("{:.8}", Digest([0xab; 32])), "abababab");
     }

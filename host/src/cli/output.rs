@@ -17,11 +17,11 @@ impl Output<'_> {
     }
 
     pub(super) fn text(&mut self, text: &str) -> Result<(), Failure> {
-        self.0.write_all(text.as_bytes()).map_err(written)
+        self.0.write_all(text.as_bytes()).map_err(|error| written(&error))
     }
 
     pub(super) fn line(&mut self, line: impl std::fmt::Display) -> Result<(), Failure> {
-        writeln!(self.0, "{line}").map_err(written)
+        writeln!(self.0, "{line}").map_err(|error| written(&error))
     }
 
     pub(super) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
@@ -30,7 +30,7 @@ impl Output<'_> {
     }
 
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
-        self.0.flush().map_err(written)
+        self.0.flush().map_err(|error| written(&error))
     }
 
     /// The writer itself, for bytes that are not text.
@@ -40,7 +40,7 @@ impl Output<'_> {
 }
 
 /// What a failed write to stdout means.
-pub(super) fn written(error: std::io::Error) -> Failure {
+pub(super) fn written(error: &std::io::Error) -> Failure {
     if error.kind() == ErrorKind::BrokenPipe {
         Failure::Closed
     } else {

@@ -72,11 +72,11 @@ pub(super) fn run(command: Command, out: &mut Output<'_>) -> Result<(), Failure>
 
 fn failure(error: DemoError) -> Failure {
     match error {
-        DemoError::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+        DemoError::Output(ref cause) if cause.kind() == std::io::ErrorKind::BrokenPipe => {
             Failure::Closed
         }
-        error if error.exit_code() == 2 => Failure::usage(error),
-        error => Failure::failed(error),
+        _ if error.exit_code() == 2 => Failure::usage(error),
+        _ => Failure::failed(error),
     }
 }
 
