@@ -9,6 +9,8 @@
 //!
 //! Everything is public here: no function of this module sees which record is wanted.
 
+use std::collections::BTreeSet;
+
 use rayon::prelude::*;
 
 use super::params::{LweParameters, MAX_LOG2_FAILURE, NoiseModel};
@@ -249,9 +251,14 @@ impl Layout {
         // r = sqrt(N / (S hint_weight)).
         let ideal = (records as f64 / (slot_bytes as f64 * hint_weight)).sqrt() as u64;
         let least = records.div_ceil(max_columns).max(1);
-        let around = ideal.saturating_sub(REACH).max(least)
-            ..=(ideal + REACH).max(least).min(records.max(least));
-        let whole = around.map(|per_column| layout(per_column, 1));
+        let near = ideal.saturating_sub(REACH).max(1)..=ideal.saturating_add(REACH);
+        // The fewest that the number of columns allows, and the most that the limit of the hint does.
+        let hint_of_one = 4 * lwe.dimension() as u64 * slot_bytes;
+        let whole: BTreeSet<u64> = near
+            .chain([least, policy.hint_bytes / hint_of_one])
+            .map(|per_column| per_column.clamp(least, records))
+            .collect();
+        let whole = whole.into_iter().map(|per_column| layout(per_column, 1));
         // Spanning: fewer rows, a smaller hint, more columns and more queries.
         let most = slot_bytes
             .min(max_columns / records)
@@ -667,6 +674,21 @@ mod tests {
             layout.hint_bytes(&LWE) < (4 * 1280) << 15,
             "no smaller than a column a record"
         );
+    }
+
+    #[test]
+    fn a_tight_limit_of_the_hint_is_kept() {
+        let shape = shape(7884, 172);
+        for (hint_bytes, per_column) in [(880_640, 1), (1_761_279, 1), (1_761_280, 2)] {
+            let policy = LayoutPolicy {
+                hint_bytes,
+                // A hint that costs nothing: only the limit holds it.
+                queries_per_hint: u32::MAX,
+                ..LayoutPolicy::default()
+            };
+            let layout = Layout::choose(&shape, &LWE, &policy).unwrap();
+            assert_eq!(layout.records_per_column(), per_column, "{hint_bytes}");
+        }
     }
 
     #[test]
