@@ -31,7 +31,7 @@ pub(crate) fn expand(kernel: &Kernel) -> TokenStream {
             #gate
             #[unsafe(no_mangle)]
             unsafe extern "ptx-kernel" fn #entry(#(#idents: #types),*) {
-                #name #arguments (#(#idents),*);
+                super::#name #arguments (#(#idents),*);
             }
 
             #gate
@@ -43,15 +43,21 @@ pub(crate) fn expand(kernel: &Kernel) -> TokenStream {
             );
         }
     });
+    // A module, because `global_asm!` stands in no block; with the host's name, so that types resolve as they do there.
     quote! {
         #(#cfgs)*
         #[cfg(target_arch = "nvptx64")]
         #(#allows)*
-        #[allow(non_snake_case, dead_code, unexpected_cfgs, deprecated)]
-        const _: () = {
+        #[allow(
+            non_snake_case, dead_code, deprecated, unexpected_cfgs, unused_imports,
+            clippy::wildcard_imports, clippy::too_many_arguments,
+        )]
+        mod #name {
+            use super::*;
+
             #launch_bounds
             #(#entries)*
-        };
+        }
     }
 }
 

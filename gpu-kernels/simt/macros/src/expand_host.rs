@@ -150,15 +150,15 @@ fn descriptor(kernel: &Kernel) -> TokenStream {
         let kind = match kind {
             ParamKind::Global(element) => {
                 let text = source::text(quote!(#element));
-                quote!(Global { element: #text, size: ::core::mem::size_of::<#element>() as u32 })
+                quote!(Global { element: #text, size: ::core::mem::size_of::<#element>() })
             }
             ParamKind::GlobalMut(element) => {
                 let text = source::text(quote!(#element));
-                quote!(GlobalMut { element: #text, size: ::core::mem::size_of::<#element>() as u32 })
+                quote!(GlobalMut { element: #text, size: ::core::mem::size_of::<#element>() })
             }
             ParamKind::Scalar => {
                 let text = source::text(quote!(#ty));
-                quote!(Scalar { ty: #text, size: ::core::mem::size_of::<#ty>() as u32 })
+                quote!(Scalar { ty: #text, size: ::core::mem::size_of::<#ty>() })
             }
         };
         quote!(::simt::launch::Param { name: #name, kind: ::simt::launch::ParamKind::#kind })
@@ -219,20 +219,24 @@ fn host_entry(kernel: &Kernel) -> TokenStream {
     let hidden = Span::mixed_site();
     let (arguments, run) = (Ident::new("arguments", hidden), Ident::new("run", hidden));
     let idents: Vec<&Ident> = params.iter().map(|param| &param.ident).collect();
-    let lets = params.iter().enumerate().map(|(index, Param { ident, ty, kind })| {
-        // The type's span: a type that is no `Element` is marked where it stands.
-        match kind {
-            ParamKind::Global(element) => {
-                quote_spanned!(ty.span()=> let #ident: #ty = ::simt::macro_support::global::<#element>(#arguments, #index);)
-            }
-            ParamKind::GlobalMut(element) => {
-                quote_spanned!(ty.span()=> let #ident: #ty = ::simt::macro_support::global_mut::<#element>(#arguments, #index);)
-            }
-            ParamKind::Scalar => {
-                quote_spanned!(ty.span()=> let #ident: #ty = ::simt::macro_support::scalar::<#ty>(#arguments, #index);)
-            }
-        }
-    });
+    let lets = params
+        .iter()
+        .enumerate()
+        .map(|(index, Param { ident, ty, kind })| {
+            // The type's span: a type that is no `Element` is marked where it stands.
+            let value = match kind {
+                ParamKind::Global(element) => {
+                    quote_spanned!(ty.span()=> ::simt::launch::RawArg::global::<#element>(&#arguments[#index]))
+                }
+                ParamKind::GlobalMut(element) => {
+                    quote_spanned!(ty.span()=> ::simt::launch::RawArg::global_mut::<#element>(&#arguments[#index]))
+                }
+                ParamKind::Scalar => {
+                    quote_spanned!(ty.span()=> ::simt::launch::RawArg::scalar::<#ty>(&#arguments[#index]))
+                }
+            };
+            quote!(let #ident: #ty = #value;)
+        });
     quote! {
         fn __host_entry #generics(
             #arguments: &[::simt::launch::RawArg<'_>],
@@ -274,7 +278,7 @@ fn launch(kernel: &Kernel) -> TokenStream {
     let (requires, check) = if kernel.requires.is_empty() {
         Default::default()
     } else {
-        requires(kernel, &variant)
+        requires(kernel, &variant, &info)
     };
     let doc = format!(
         "Launches a variant of [`{name}`](fn@super::{name}) on `queue`, over `grid` blocks of the variant's own size."
@@ -308,7 +312,7 @@ fn launch(kernel: &Kernel) -> TokenStream {
 }
 
 /// `fn __requires`, generic as the kernel is, so that the conditions see its const generics; and the call that picks it.
-fn requires(kernel: &Kernel, variant: &Ident) -> (TokenStream, TokenStream) {
+fn requires(kernel: &Kernel, variant: &Ident, info: &Ident) -> (TokenStream, TokenStream) {
     let Kernel { params, consts, .. } = kernel;
     let generics = kernel.generics();
     let holds = Ident::new("holds", Span::mixed_site());
@@ -338,13 +342,13 @@ fn requires(kernel: &Kernel, variant: &Ident) -> (TokenStream, TokenStream) {
         quote! {
             let #holds: bool = #expr;
             if !#holds {
-                return ::core::result::Result::Err(::simt::macro_support::requirement(&KERNEL, #text, &[#(#values),*]));
+                return ::core::result::Result::Err(::simt::macro_support::requirement(#text, &[#(#values),*]));
             }
         }
     });
     let function = quote! {
         #[allow(clippy::all, clippy::pedantic, unused_parens)]
-        fn __requires #generics(#(#signature),*) -> ::core::result::Result<(), ::simt::launch::LaunchError> {
+        fn __requires #generics(#(#signature),*) -> ::core::result::Result<(), ::std::string::String> {
             use ::simt::macro_support::{ShowDebug as _, ShowNothing as _};
             #(#checks)*
             ::core::result::Result::Ok(())
@@ -357,20 +361,21 @@ fn requires(kernel: &Kernel, variant: &Ident) -> (TokenStream, TokenStream) {
             ParamKind::Global(_) | ParamKind::Scalar => quote!(#ident),
         })
         .collect();
-    let call = if consts.is_empty() {
-        quote!(__requires(#(#passed),*)?;)
+    let checked = if consts.is_empty() {
+        quote!(__requires(#(#passed),*))
     } else {
         let arms = kernel.variants.iter().map(|variant| {
             let pattern = fields_of(kernel, variant);
             let arguments = arguments(kernel, &variant.values);
-            quote!(Variant { #pattern } => __requires #arguments(#(#passed),*)?)
+            quote!(Variant { #pattern } => __requires #arguments(#(#passed),*))
         });
-        quote! {
-            match #variant {
-                #(#arms,)*
-                // `info` refused every other variant.
-                _ => {}
-            }
+        // `info` refused every other variant before.
+        quote!(match #variant { #(#arms,)* _ => ::core::result::Result::Ok(()) })
+    };
+    let reason = Ident::new("reason", Span::mixed_site());
+    let call = quote! {
+        if let ::core::result::Result::Err(#reason) = #checked {
+            return ::core::result::Result::Err(::simt::launch::LaunchError::Refused { kernel: #info.name, reason: #reason });
         }
     };
     (function, call)

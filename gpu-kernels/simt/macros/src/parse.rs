@@ -112,6 +112,11 @@ pub(crate) fn kernel(attribute: TokenStream, function: &ItemFn) -> Result<Kernel
     kept.attrs
         .push(parse_quote!(#[allow(clippy::too_many_arguments, clippy::inline_always)]));
     kept.attrs.push(parse_quote!(#[inline(always)]));
+    if arch.name.is_some() {
+        // In the pass for other architectures nothing calls it.
+        kept.attrs
+            .push(parse_quote!(#[cfg_attr(target_arch = "nvptx64", allow(dead_code))]));
+    }
     Ok(Kernel {
         function: kept,
         name: function.sig.ident.clone(),
