@@ -6,3 +6,4 @@
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 
 pub mod arith;
+pub mod ntt;

@@ -1,0 +1,181 @@
+//! The emulator's memory.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+
+use super::Mode;
+use crate::launch::RawBuffer;
+
+/// Alignment of every allocation, that of `cudaMalloc`.
+const ALIGNMENT: usize = 256;
+
+/// The bounds an access must stay in.
+#[derive(Debug)]
+pub(crate) struct Region {
+    base: usize,
+    bytes: usize,
+}
+
+impl Region {
+    pub(crate) fn new(base: usize, bytes: usize) -> Self {
+        Self { base, bytes }
+    }
+
+    /// Address of the first byte.
+    #[inline(always)]
+    pub(crate) fn base(&self) -> usize {
+        self.base
+    }
+
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// No memory was left for an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("out of memory: {bytes} bytes")]
+pub struct AllocError {
+    /// Bytes asked for.
+    pub bytes: usize,
+}
+
+/// An owned allocation, aligned to 256 bytes.
+///
+/// All access to it, by kernels and by the copies here, is in relaxed atomics of up to 8 bytes: kernels
+/// that race are wrong, but not undefined behaviour of the host.
+#[derive(Debug)]
+pub struct Memory {
+    allocation: Arc<Allocation>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Allocation {
+    id: u64,
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the bytes are only touched through atomics.
+unsafe impl Send for Allocation {}
+// SAFETY: as above.
+unsafe impl Sync for Allocation {}
+
+/// Live allocations, so that a launch can find one by name and cannot be given a dangling one.
+static LIVE: LazyLock<Mutex<HashMap<u64, Weak<Allocation>>>> = LazyLock::new(Mutex::default);
+
+impl Memory {
+    /// `bytes` bytes, all zero and counted as written.
+    ///
+    /// # Errors
+    ///
+    /// When the machine has not that much memory.
+    pub fn zeroed(bytes: usize, mode: Mode) -> Result<Self, AllocError> {
+        Self::new(bytes, mode, true)
+    }
+
+    /// `bytes` bytes that nobody has written: reading one before writing it is a fault in checked mode.
+    ///
+    /// # Errors
+    ///
+    /// When the machine has not that much memory.
+    pub fn uninit(bytes: usize, mode: Mode) -> Result<Self, AllocError> {
+        Self::new(bytes, mode, false)
+    }
+
+    fn new(bytes: usize, mode: Mode, written: bool) -> Result<Self, AllocError> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let _ = (mode, written);
+        let layout = layout(bytes).ok_or(AllocError { bytes })?;
+        // SAFETY: `layout` rounds the size up to a positive multiple of the alignment.
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(AllocError { bytes })?;
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let allocation = Arc::new(Allocation { id, base, bytes });
+        LIVE.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(id, Arc::downgrade(&allocation));
+        Ok(Self { allocation })
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.allocation.bytes
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// This memory as an argument of a launch; `device` is the backend's number for itself.
+    pub fn raw(&self, device: u64) -> RawBuffer {
+        RawBuffer {
+            address: self.allocation.base.as_ptr() as u64,
+            bytes: self.allocation.bytes as u64,
+            device,
+            allocation: self.allocation.id,
+            region: std::ptr::null(),
+        }
+    }
+
+    /// Copies `bytes` into this memory from byte `offset` on, as far as both reach; gives how many were
+    /// copied.
+    pub fn copy_in(&self, offset: usize, bytes: &[u8]) -> usize {
+        let cells = self.cells(offset, bytes.len());
+        for (cell, byte) in cells.iter().zip(bytes) {
+            cell.store(*byte, Ordering::Relaxed);
+        }
+        cells.len()
+    }
+
+    /// Copies from byte `offset` of this memory to `bytes`, as far as both reach; gives how many were
+    /// copied.
+    pub fn copy_out(&self, offset: usize, bytes: &mut [u8]) -> usize {
+        let cells = self.cells(offset, bytes.len());
+        for (byte, cell) in bytes.iter_mut().zip(cells) {
+            *byte = cell.load(Ordering::Relaxed);
+        }
+        cells.len()
+    }
+
+    fn cells(&self, offset: usize, len: usize) -> &[AtomicU8] {
+        let offset = offset.min(self.len());
+        let len = len.min(self.len() - offset);
+        // SAFETY: inside the allocation, whose bytes are initialised and only touched atomically.
+        unsafe { std::slice::from_raw_parts(self.allocation.base.as_ptr().add(offset).cast(), len) }
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        LIVE.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&self.id);
+        if let Some(layout) = layout(self.bytes) {
+            // SAFETY: allocated with the same layout, and nothing refers to it any more.
+            unsafe { dealloc(self.base.as_ptr(), layout) }
+        }
+    }
+}
+
+fn layout(bytes: usize) -> Option<Layout> {
+    Layout::from_size_align(bytes.max(1), ALIGNMENT).ok()
+}
+
+/// The allocation that `buffer` names, if it is alive and holds all of it.
+pub(crate) fn find(buffer: &RawBuffer) -> Option<Arc<Allocation>> {
+    let allocation = LIVE
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get(&buffer.allocation)?
+        .upgrade()?;
+    let offset = buffer
+        .address
+        .checked_sub(allocation.base.as_ptr() as u64)?;
+    let end = offset.checked_add(buffer.bytes)?;
+    (end <= allocation.bytes as u64).then_some(allocation)
+}
