@@ -142,7 +142,7 @@ pub trait Compiler: Sync {
 /// rustc's `nvptx64-nvidia-cuda` target, driven by cargo, with `core` built from source.
 #[derive(Debug, Clone)]
 pub struct Rustc {
-    rustc: PathBuf,
+    program: PathBuf,
     version: String,
     cargo: PathBuf,
     /// The folder that holds a target folder for each pass.
@@ -191,7 +191,7 @@ impl Rustc {
     /// `core` takes most of a minute.
     pub fn new(toolchain: &Toolchain, folder: &Path) -> Self {
         Self {
-            rustc: toolchain.rustc.clone(),
+            program: toolchain.rustc.clone(),
             version: toolchain.rustc_version.clone(),
             cargo: toolchain.cargo.clone(),
             folder: folder.to_owned(),
@@ -206,6 +206,17 @@ impl Rustc {
         self
     }
 
+    /// The folder, made where it is not there, under its one true name: cargo builds `core` again
+    /// when the linker goes by another.
+    fn prepare(&self) -> Result<Self, CompileError> {
+        let folder = fs::create_dir_all(&self.folder).and_then(|()| fs::canonicalize(&self.folder));
+        let folder = folder.map_err(|error| io_error(&self.folder, &error))?;
+        Ok(Self {
+            folder,
+            ..self.clone()
+        })
+    }
+
     /// The folder that one pass builds in.
     fn target_folder(&self, pass: Pass) -> PathBuf {
         self.folder.join(pass.name())
@@ -215,11 +226,7 @@ impl Rustc {
     fn linker(&self) -> Result<PathBuf, CompileError> {
         let path = self.folder.join("no-linker.sh");
         if fs::read_to_string(&path).ok().as_deref() != Some(LINKER) {
-            let write = || {
-                fs::create_dir_all(&self.folder)?;
-                write_atomically(&path, LINKER.as_bytes())
-            };
-            write().map_err(|error| io_error(&path, &error))?;
+            write_atomically(&path, LINKER.as_bytes()).map_err(|error| io_error(&path, &error))?;
         }
         make_executable(&path).map_err(|error| io_error(&path, &error))?;
         Ok(path)
@@ -247,7 +254,7 @@ impl Rustc {
             flags.push(format!("--cfg={cfg}"));
         }
         command
-            .env("RUSTC", &self.rustc)
+            .env("RUSTC", &self.program)
             // An empty wrapper also overrides one from a configuration file.
             .env("RUSTC_WRAPPER", "")
             .env("RUSTC_WORKSPACE_WRAPPER", "")
@@ -344,16 +351,15 @@ impl Compiler for Rustc {
         pass: Pass,
         only: Option<&str>,
     ) -> Result<String, CompileError> {
+        let this = self.prepare()?;
         let name = only.map_or(String::new(), |entry| format!("-{entry}"));
-        let folder = self.target_folder(pass);
+        let folder = this.target_folder(pass);
         fs::create_dir_all(&folder).map_err(|error| io_error(&folder, &error))?;
-        // rustc runs in a folder of cargo's choice.
-        let folder = fs::canonicalize(&folder).map_err(|error| io_error(&folder, &error))?;
         let ptx = folder.join(format!("{}{name}.ptx", kernels.package));
-        self.run(self.command(kernels, pass, only, &ptx)?, pass)?;
+        this.run(this.command(kernels, pass, only, &ptx)?, pass)?;
         if !ptx.is_file() {
-            self.forget(kernels, pass);
-            self.run(self.command(kernels, pass, only, &ptx)?, pass)?;
+            this.forget(kernels, pass);
+            this.run(this.command(kernels, pass, only, &ptx)?, pass)?;
         }
         if !ptx.is_file() {
             return Err(CompileError::NoOutput {
@@ -422,7 +428,7 @@ mod tests {
 
     fn rustc(folder: &Path) -> Rustc {
         Rustc {
-            rustc: "/device/rustc".into(),
+            program: "/device/rustc".into(),
             version: "1.96.0".to_owned(),
             cargo: "/device/cargo".into(),
             folder: folder.to_owned(),
@@ -465,7 +471,8 @@ mod tests {
     fn the_command_names_compiler_flags_and_pass() {
         let folder = env::temp_dir().join(format!("gristmill-command-{}", std::process::id()));
         let kernels = DeviceCrate::kernels(Path::new("/ws"));
-        let command = rustc(&folder)
+        let rustc = rustc(&folder).prepare().unwrap();
+        let command = rustc
             .command(
                 &kernels,
                 Pass::Sm90a,
@@ -504,7 +511,7 @@ mod tests {
             args.iter().any(|arg| arg == "--cfg=simt_only=\"mul__4\""),
             "{args:?}"
         );
-        let base = rustc(&folder)
+        let base = rustc
             .command(&kernels, Pass::Base, None, Path::new("/k"))
             .unwrap();
         assert!(!format!("{base:?}").contains("simt_"), "{base:?}");
@@ -516,7 +523,7 @@ mod tests {
     fn the_stand_in_for_a_linker_leaves_the_file_that_was_asked_for() {
         let _alone = crate::one_with_scripts();
         let folder = env::temp_dir().join(format!("gristmill-linker-{}", std::process::id()));
-        let linker = rustc(&folder).linker().unwrap();
+        let linker = rustc(&folder).prepare().unwrap().linker().unwrap();
         let out = folder.join("out file");
         let status = Command::new(linker)
             .args(["-flavor", "x", "-o"])

@@ -3,6 +3,7 @@
 //! Results are kept in a folder by content: the key covers the text, the architecture and the
 //! version of the tools. An entry that is damaged, or of another format, is made anew.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ use crate::toolchain::Toolchain;
 /// Changes with what is stored and how ptxas is called.
 const CACHE_FORMAT: &str = "gristmill-ptxas-1";
 /// Entries nobody asked for in this time are removed.
-const CACHE_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
+const CACHE_AGE: Duration = Duration::from_hours(14 * 24);
 
 /// Why a variant could not be assembled. Each message names variant and architecture.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -255,11 +256,12 @@ impl Assembler {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
-        hash.finalize()
-            .iter()
-            .take(20)
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        let mut name = String::new();
+        for byte in hash.finalize().iter().take(20) {
+            // Writing to a String does not fail.
+            let _ = write!(name, "{byte:02x}");
+        }
+        name
     }
 
     /// Removes results that nobody asked for in a fortnight, and work left by a build that died.
@@ -320,7 +322,11 @@ fn store(path: &Path, assembled: &Assembled) -> io::Result<()> {
 /// A name that no other process and no other call uses.
 fn serial() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+    format!(
+        "{}-{}",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    )
 }
 
 /// Writes a file beside `path` and renames it.

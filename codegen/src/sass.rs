@@ -100,10 +100,11 @@ impl Section<'_> {
                 .target()
                 .and_then(|label| self.labels.get(label));
             // A branch to itself is the trap behind the last instruction, not a loop.
-            if let Some(&target) = target.filter(|&&target| target < at) {
-                if self.reaches(target, at) {
-                    spans.push((target, at));
-                }
+            if let Some(&target) = target
+                && target < at
+                && self.reaches(target, at)
+            {
+                spans.push((target, at));
             }
         }
         spans

@@ -294,7 +294,7 @@ pub fn setup(workspace: &Path, say: &mut dyn FnMut(&str)) -> Result<Toolchain, T
     let search = Search::from_env(workspace);
     match search.rustc() {
         Ok((rustc, version, _)) => {
-            say(&format!("rustc {version} with source: {}", rustc.display()))
+            say(&format!("rustc {version} with source: {}", rustc.display()));
         }
         Err(error @ (ToolchainError::NoRustc | ToolchainError::TooOld { .. })) => {
             if search.rustc.is_some() {
