@@ -43,9 +43,9 @@ fn run() -> Result<()> {
     // The commit says whether the sources differ from it, so it is asked for again when they change.
     watch(&manifest.join("src"));
     watch(&manifest.join("build.rs"));
-    codegen::commit_files(workspace)
-        .iter()
-        .for_each(|path| watch(path));
+    for path in codegen::commit_files(workspace) {
+        watch(&path);
+    }
 
     let archs = Arch::parse_list(&env::var("GRISTMILL_ARCH").unwrap_or_default())?;
     let image = if archs.is_empty() {

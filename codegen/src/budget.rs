@@ -449,7 +449,8 @@ mod tests {
 
     #[test]
     fn every_number_that_gets_worse_fails_and_says_by_how_much() {
-        let changes: [(fn(&mut EntryInfo), &str); 12] = [
+        type Change = fn(&mut EntryInfo);
+        let changes: [(Change, &str); 12] = [
             (|info| info.registers = 41, "registers was 40, is 41"),
             (|info| info.shared_bytes = 4100, "shared was 4096, is 4100"),
             (
