@@ -11,3 +11,5 @@
 
 pub mod arch;
 pub mod image;
+pub mod ptx;
+pub mod sass;

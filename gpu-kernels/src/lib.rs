@@ -1,1 +1,9 @@
-//! Placeholder.
+//! Gristmill's kernels and the arithmetic under them.
+//!
+//! One arithmetic serves all: a client on a CPU and a kernel on a GPU call the same functions of
+//! [`arith`], so that the property tests speak for both. Every kernel lives beside a plain
+//! `reference` module (host only) that shares no code with it.
+#![cfg_attr(target_arch = "nvptx64", no_std)]
+
+pub mod arith;
+pub mod ntt;

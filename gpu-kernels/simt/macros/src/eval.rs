@@ -1,8 +1,8 @@
 //! Evaluates the expressions of the attribute while the macro expands: `when`, and `block`, `min_blocks`, `shared` as far as
 //! they stay within the same language. Integers are `i128`, so no intermediate result of sensible size overflows.
 
-use proc_macro2::{Ident, Span};
-use syn::spanned::Spanned;
+use proc_macro2::Ident;
+use quote::ToTokens;
 use syn::{BinOp, Error, Expr, Lit, Type, UnOp};
 
 use crate::model::Value;
@@ -34,15 +34,15 @@ pub(crate) fn eval(expr: &Expr, lookup: &dyn Fn(&Ident) -> Option<Value>) -> Res
                 Ok(Value::Int(value))
             }
             Lit::Bool(value) => Ok(Value::Bool(value.value)),
-            other => Err(unknown(other.span())),
+            other => Err(unknown(&other)),
         },
         Expr::Path(path) => {
-            let ident = path.path.get_ident().ok_or_else(|| unknown(path.span()))?;
+            let ident = path.path.get_ident().ok_or_else(|| unknown(&path))?;
             lookup(ident).ok_or_else(|| {
                 let message = format!(
                     "`{ident}` is no const generic of this kernel that `variants` gives values"
                 );
-                Fail::Unknown(Error::new(ident.span(), message))
+                Fail::Unknown(Error::new_spanned(ident, message))
             })
         }
         Expr::Unary(unary) => {
@@ -52,20 +52,20 @@ pub(crate) fn eval(expr: &Expr, lookup: &dyn Fn(&Ident) -> Option<Value>) -> Res
                 (UnOp::Neg(_), Value::Int(value)) => value
                     .checked_neg()
                     .map(Value::Int)
-                    .ok_or_else(|| overflow(expr.span())),
-                (UnOp::Neg(_), Value::Bool(_)) => Err(wrong(expr.span(), "`-` takes an integer")),
+                    .ok_or_else(|| overflow(&expr)),
+                (UnOp::Neg(_), Value::Bool(_)) => Err(wrong(&expr, "`-` takes an integer")),
                 // `!` of an integer depends on its width, which an evaluation over unbounded integers does not know.
-                _ => Err(unknown(expr.span())),
+                _ => Err(unknown(&expr)),
             }
         }
         Expr::Cast(cast) => {
             let value = eval(&cast.expr, lookup)?.number();
-            let (min, max) = integer_range(&cast.ty).ok_or_else(|| unknown(cast.ty.span()))?;
+            let (min, max) = integer_range(&cast.ty).ok_or_else(|| unknown(&cast.ty))?;
             if (min..=max).contains(&value) {
                 Ok(Value::Int(value))
             } else {
                 Err(wrong(
-                    expr.span(),
+                    expr,
                     &format!("{value} does not fit the type of this cast"),
                 ))
             }
@@ -81,30 +81,23 @@ pub(crate) fn eval(expr: &Expr, lookup: &dyn Fn(&Ident) -> Option<Value>) -> Res
             }
             let right = eval(&binary.right, lookup)?;
             match (left, right) {
-                (Value::Int(left), Value::Int(right)) => {
-                    integers(&binary.op, left, right, expr.span())
-                }
-                (Value::Bool(left), Value::Bool(right)) => {
-                    bools(&binary.op, left, right, expr.span())
-                }
-                _ => Err(wrong(
-                    expr.span(),
-                    "one side is an integer and the other a bool",
-                )),
+                (Value::Int(left), Value::Int(right)) => integers(&binary.op, left, right, expr),
+                (Value::Bool(left), Value::Bool(right)) => bools(&binary.op, left, right, expr),
+                _ => Err(wrong(expr, "one side is an integer and the other a bool")),
             }
         }
-        other => Err(unknown(other.span())),
+        other => Err(unknown(&other)),
     }
 }
 
-fn integers(op: &BinOp, left: i128, right: i128, span: Span) -> Result<Value, Fail> {
+fn integers(op: &BinOp, left: i128, right: i128, at: &Expr) -> Result<Value, Fail> {
     let shift =
-        || u32::try_from(right).map_err(|_| wrong(span, "shift by a negative or huge amount"));
+        || u32::try_from(right).map_err(|_| wrong(at, "shift by a negative or huge amount"));
     let value = match op {
         BinOp::Add(_) => left.checked_add(right),
         BinOp::Sub(_) => left.checked_sub(right),
         BinOp::Mul(_) => left.checked_mul(right),
-        BinOp::Div(_) | BinOp::Rem(_) if right == 0 => return Err(wrong(span, "division by zero")),
+        BinOp::Div(_) | BinOp::Rem(_) if right == 0 => return Err(wrong(at, "division by zero")),
         BinOp::Div(_) => left.checked_div(right),
         BinOp::Rem(_) => left.checked_rem(right),
         // A shift that loses bits is an overflow: the integers here have no width to cut at.
@@ -126,20 +119,20 @@ fn integers(op: &BinOp, left: i128, right: i128, span: Span) -> Result<Value, Fa
         BinOp::Gt(_) => return Ok(Value::Bool(left > right)),
         BinOp::Ge(_) => return Ok(Value::Bool(left >= right)),
         BinOp::And(_) | BinOp::Or(_) => {
-            return Err(wrong(span, "`&&` and `||` take conditions, not integers"));
+            return Err(wrong(at, "`&&` and `||` take conditions, not integers"));
         }
-        _ => return Err(unknown(span)),
+        _ => return Err(unknown(at)),
     };
-    value.map(Value::Int).ok_or_else(|| overflow(span))
+    value.map(Value::Int).ok_or_else(|| overflow(at))
 }
 
-fn bools(op: &BinOp, left: bool, right: bool, span: Span) -> Result<Value, Fail> {
+fn bools(op: &BinOp, left: bool, right: bool, at: &Expr) -> Result<Value, Fail> {
     let value = match op {
         BinOp::And(_) | BinOp::BitAnd(_) => left && right,
         BinOp::Or(_) | BinOp::BitOr(_) => left || right,
         BinOp::Eq(_) => left == right,
         BinOp::Ne(_) | BinOp::BitXor(_) => left != right,
-        _ => return Err(wrong(span, "this operator takes integers, not conditions")),
+        _ => return Err(wrong(at, "this operator takes integers, not conditions")),
     };
     Ok(Value::Bool(value))
 }
@@ -161,17 +154,17 @@ pub(crate) fn integer_range(ty: &Type) -> Option<(i128, i128)> {
     Some(range)
 }
 
-fn wrong(span: Span, message: &str) -> Fail {
-    Fail::Wrong(Error::new(span, message))
+fn wrong(at: &impl ToTokens, message: &str) -> Fail {
+    Fail::Wrong(Error::new_spanned(at, message))
 }
 
-fn overflow(span: Span) -> Fail {
-    wrong(span, "the value overflows 128 bits")
+fn overflow(at: &impl ToTokens) -> Fail {
+    wrong(at, "the value overflows 128 bits")
 }
 
-fn unknown(span: Span) -> Fail {
-    Fail::Unknown(Error::new(
-        span,
+fn unknown(at: &impl ToTokens) -> Fail {
+    Fail::Unknown(Error::new_spanned(
+        at,
         "cannot be evaluated while the macro expands: write it with literals, const generics, `+ - * / % << >> & | ^`, comparisons, \
          `&& || !` and casts to integers",
     ))

@@ -2,9 +2,9 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
-use syn::Type;
 
 use crate::model::Kernel;
+use crate::source::Written;
 
 pub(crate) fn expand(kernel: &Kernel) -> TokenStream {
     let Kernel {
@@ -17,7 +17,7 @@ pub(crate) fn expand(kernel: &Kernel) -> TokenStream {
     } = kernel;
     let launch_bounds = kernel.launch_bounds();
     let idents: Vec<&Ident> = params.iter().map(|param| &param.ident).collect();
-    let types: Vec<&Type> = params.iter().map(|param| &param.ty).collect();
+    let types: Vec<&Written> = params.iter().map(|param| &param.ty).collect();
     // Instructions of one architecture only compile for it.
     let gate = arch.name.as_ref().map(|arch| {
         let cfg = format_ident!("simt_{arch}");

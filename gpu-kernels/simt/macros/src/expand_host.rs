@@ -7,7 +7,6 @@ use syn::spanned::Spanned;
 use crate::expand_device::arguments;
 use crate::model::{ConstGeneric, Kernel, Param, ParamKind, Variant};
 use crate::parse::mentions;
-use crate::source;
 
 pub(crate) fn expand(kernel: &Kernel) -> TokenStream {
     let Kernel {
@@ -149,15 +148,15 @@ fn descriptor(kernel: &Kernel) -> TokenStream {
         let name = syn::ext::IdentExt::unraw(ident).to_string();
         let kind = match kind {
             ParamKind::Global(element) => {
-                let text = source::text(quote!(#element));
+                let text = &element.text;
                 quote!(Global { element: #text, size: ::core::mem::size_of::<#element>() })
             }
             ParamKind::GlobalMut(element) => {
-                let text = source::text(quote!(#element));
+                let text = &element.text;
                 quote!(GlobalMut { element: #text, size: ::core::mem::size_of::<#element>() })
             }
             ParamKind::Scalar => {
-                let text = source::text(quote!(#ty));
+                let text = &ty.text;
                 quote!(Scalar { ty: #text, size: ::core::mem::size_of::<#ty>() })
             }
         };
@@ -264,16 +263,16 @@ fn launch(kernel: &Kernel) -> TokenStream {
         }
         ParamKind::Scalar => quote!(#ident: #ty),
     });
-    let raws = params.iter().map(|Param { ident, kind, .. }| match kind {
+    let raws = params.iter().map(|Param { ident, ty, kind }| match kind {
         ParamKind::Global(_) => {
             quote!(::simt::launch::RawArg::Buffer(::simt::launch::DeviceRef::raw(#ident)))
         }
         ParamKind::GlobalMut(_) => {
             quote!(::simt::launch::RawArg::Buffer(::simt::launch::DeviceMut::raw_mut(#ident)))
         }
-        ParamKind::Scalar => {
-            quote!(::simt::launch::RawArg::Scalar(::simt::macro_support::bytes(&#ident)))
-        }
+        ParamKind::Scalar => quote_spanned! {ty.span()=>
+            ::simt::launch::RawArg::Scalar(::simt::macro_support::bytes(&#ident))
+        },
     });
     let (requires, check) = if kernel.requires.is_empty() {
         Default::default()
@@ -323,7 +322,7 @@ fn requires(kernel: &Kernel, variant: &Ident, info: &Ident) -> (TokenStream, Tok
         ParamKind::Scalar => quote!(#ident: #ty),
     });
     let checks = kernel.requires.iter().map(|expr| {
-        let text = source::text(quote!(#expr));
+        let text = &expr.text;
         let of_consts = consts.iter().filter(|constant| mentions(expr, &constant.ident)).map(|ConstGeneric { ident, .. }| {
             let name = ident.to_string();
             quote!((#name, ::core::option::Option::Some(::std::string::ToString::to_string(&#ident))))

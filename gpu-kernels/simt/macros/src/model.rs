@@ -2,7 +2,9 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
-use syn::{Attribute, Expr, ItemFn, Type, Visibility};
+use syn::{Attribute, ItemFn, Type, Visibility};
+
+use crate::source::Written;
 
 /// A checked kernel.
 pub(crate) struct Kernel {
@@ -21,14 +23,14 @@ pub(crate) struct Kernel {
     pub(crate) variants: Vec<Variant>,
     pub(crate) bounds: Bounds,
     pub(crate) arch: Arch,
-    pub(crate) requires: Vec<Expr>,
+    pub(crate) requires: Vec<Written>,
 }
 
 /// Launch bounds: expressions over the const generics.
 pub(crate) struct Bounds {
-    pub(crate) block: Expr,
-    pub(crate) min_blocks: Option<Expr>,
-    pub(crate) shared: Option<Expr>,
+    pub(crate) block: Written,
+    pub(crate) min_blocks: Option<Written>,
+    pub(crate) shared: Option<Written>,
 }
 
 /// The architecture a kernel is for.
@@ -60,16 +62,16 @@ pub(crate) struct ConstGeneric {
 /// A parameter of the kernel.
 pub(crate) struct Param {
     pub(crate) ident: Ident,
-    pub(crate) ty: Type,
+    pub(crate) ty: Written,
     pub(crate) kind: ParamKind,
 }
 
 /// What a parameter is on the host.
 pub(crate) enum ParamKind {
     /// A buffer the kernel reads; its element.
-    Global(Type),
+    Global(Written),
     /// A buffer the kernel writes; its element.
-    GlobalMut(Type),
+    GlobalMut(Written),
     Scalar,
 }
 
@@ -205,7 +207,7 @@ pub(crate) const SHARED_LIMITS: Limits = Limits {
     says: "a block has at most 232448 bytes of dynamic shared memory (227 KiB)",
 };
 
-fn checked(expr: &Expr, key: &str, limits: Limits) -> TokenStream {
+fn checked(expr: &Written, key: &str, limits: Limits) -> TokenStream {
     let Limits { min, max, says } = limits;
     let message = format!("`{key}` is out of range: {says}");
     let (min, max) = (Value::Int(min).literal(), Value::Int(max).literal());

@@ -2,11 +2,10 @@
 //! as possible are reported in one go.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::quote;
+use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::spanned::Spanned;
 use syn::{
     Attribute, Error, Expr, ExprArray, FnArg, GenericArgument, GenericParam, ItemFn, Lit, LitStr,
     Meta, Pat, PathArguments, ReturnType, Safety, Signature, Token, Type, UnOp, parse_quote, token,
@@ -17,6 +16,7 @@ use crate::model::{
     Arch, BLOCK_LIMITS, Bounds, ConstGeneric, Kernel, Limits, MIN_BLOCKS_LIMITS, Param, ParamKind,
     SHARED_LIMITS, Value, Variant,
 };
+use crate::source::Written;
 
 /// More than this is a slip of the pen: each variant is compiled for each architecture.
 const MAX_VARIANTS: usize = 1024;
@@ -35,8 +35,9 @@ impl Errors {
         }
     }
 
-    fn at(&mut self, span: Span, message: impl std::fmt::Display) {
-        self.add(Error::new(span, message));
+    /// An error over all of `tokens`.
+    fn at(&mut self, tokens: impl ToTokens, message: impl std::fmt::Display) {
+        self.add(Error::new_spanned(tokens, message));
     }
 
     fn take<T>(&mut self, result: Result<T, Error>) -> Option<T> {
@@ -77,35 +78,19 @@ pub(crate) fn kernel(attribute: TokenStream, function: &ItemFn) -> Result<Kernel
         // Only a missing `block` leaves it empty once the first round passed.
         return Err(Error::new(Span::call_site(), MISSING_BLOCK));
     };
-    let bounds = Bounds {
-        block,
-        min_blocks: options.min_blocks,
-        shared: options.shared,
+    let mut bound = |key: &str, expr: &Expr, limits: Limits| {
+        check_bound(key, expr, limits, &consts, &variants, &mut errors);
+        Written::new(expr)
     };
-    check_bound(
-        "block",
-        Some(&bounds.block),
-        BLOCK_LIMITS,
-        &consts,
-        &variants,
-        &mut errors,
-    );
-    check_bound(
-        "min_blocks",
-        bounds.min_blocks.as_ref(),
-        MIN_BLOCKS_LIMITS,
-        &consts,
-        &variants,
-        &mut errors,
-    );
-    check_bound(
-        "shared",
-        bounds.shared.as_ref(),
-        SHARED_LIMITS,
-        &consts,
-        &variants,
-        &mut errors,
-    );
+    let bounds = Bounds {
+        block: bound("block", &block, BLOCK_LIMITS),
+        min_blocks: options
+            .min_blocks
+            .map(|expr| bound("min_blocks", &expr, MIN_BLOCKS_LIMITS)),
+        shared: options
+            .shared
+            .map(|expr| bound("shared", &expr, SHARED_LIMITS)),
+    };
     errors.finish()?;
 
     let mut kept = function.clone();
@@ -129,7 +114,7 @@ pub(crate) fn kernel(attribute: TokenStream, function: &ItemFn) -> Result<Kernel
         variants,
         bounds,
         arch,
-        requires: options.requires,
+        requires: options.requires.iter().map(Written::new).collect(),
     })
 }
 
@@ -173,7 +158,7 @@ fn options(attribute: TokenStream, errors: &mut Errors) -> Options {
         while !input.is_empty() {
             let key = Ident::parse_any(input)?;
             if seen.contains(&key) {
-                errors.at(key.span(), format!("`{key}` stands twice: keep one"));
+                errors.at(&key, format!("`{key}` stands twice: keep one"));
             }
             option(&key, input, &mut options, errors)?;
             seen.push(key);
@@ -187,7 +172,7 @@ fn options(attribute: TokenStream, errors: &mut Errors) -> Options {
     let complete = parsed.is_ok();
     errors.take(parsed);
     if complete && options.block.is_none() {
-        errors.at(Span::call_site(), MISSING_BLOCK);
+        errors.add(Error::new(Span::call_site(), MISSING_BLOCK));
     }
     options
 }
@@ -209,7 +194,7 @@ fn option(
                 lit: Lit::Str(text),
                 ..
             }) => options.arch = Some(text),
-            other => errors.at(other.span(), "`arch` takes a string: `arch = \"sm_90a\"`"),
+            other => errors.at(&other, "`arch` takes a string: `arch = \"sm_90a\"`"),
         },
         "variants" => {
             let content = list(key, "(PER_THREAD = [1, 4])", input)?;
@@ -225,7 +210,7 @@ fn option(
         }
         _ => {
             errors.at(
-                key.span(),
+                key,
                 format!("`#[kernel]` has no key `{key}`; its keys are {KEYS}"),
             );
             // The value is skipped, so that what follows is looked at.
@@ -242,15 +227,15 @@ fn option(
 
 fn value(key: &Ident, example: &str, input: ParseStream<'_>) -> Result<Expr, Error> {
     if !input.peek(Token![=]) {
-        return Err(Error::new(
-            key.span(),
+        return Err(Error::new_spanned(
+            key,
             format!("`{key}` takes a value: `{key} = {example}`"),
         ));
     }
     input.parse::<Token![=]>()?;
     if input.is_empty() || input.peek(Token![,]) {
-        return Err(Error::new(
-            key.span(),
+        return Err(Error::new_spanned(
+            key,
             format!("`{key}` takes a value: `{key} = {example}`"),
         ));
     }
@@ -263,8 +248,8 @@ fn list<'a>(
     input: ParseStream<'a>,
 ) -> Result<syn::parse::ParseBuffer<'a>, Error> {
     if !input.peek(token::Paren) {
-        return Err(Error::new(
-            key.span(),
+        return Err(Error::new_spanned(
+            key,
             format!("`{key}` takes a list: `{key}{example}`"),
         ));
     }
@@ -275,51 +260,50 @@ fn list<'a>(
 
 fn check_signature(signature: &Signature, errors: &mut Errors) {
     if let Some(token) = &signature.constness {
-        errors.at(token.span, "a kernel is a plain `fn`: remove `const`");
+        errors.at(token, "a kernel is a plain `fn`: remove `const`");
     }
     if let Some(token) = &signature.asyncness {
-        errors.at(token.span, "a kernel cannot be async: remove `async`");
+        errors.at(token, "a kernel cannot be async: remove `async`");
     }
     match &signature.safety {
         Safety::Default => {}
         other => errors.at(
-            other.span(),
+            other,
             "a kernel is a safe function: put what is unsafe into a block with a SAFETY comment",
         ),
     }
     if let Some(abi) = &signature.abi {
         errors.at(
-            abi.span(),
+            abi,
             "the macro writes the `extern` entry points itself: remove `extern` here",
         );
     }
     if let Some(variadic) = &signature.variadic {
         errors.at(
-            variadic.span(),
+            variadic,
             "a kernel has a fixed number of parameters: remove `...`",
         );
     }
     if let ReturnType::Type(_, ty) = &signature.output {
         errors.at(
-            ty.span(),
+            ty,
             "a kernel returns nothing: write results through a `GlobalMut<T>` parameter",
         );
     }
     if let Some(clause) = &signature.generics.where_clause {
         errors.at(
-            clause.span(),
+            clause,
             "a kernel has no `where` clause: filter its variants with `when = ..`",
         );
     }
     for param in &signature.generics.params {
         match param {
             GenericParam::Const(_) => {}
-            GenericParam::Type(param) => errors.at(
-                param.span(),
+            GenericParam::Type(param) => errors.at(param,
                 format!("a kernel is generic over constants only: write `{}` out, one kernel for each type", param.ident),
             ),
             GenericParam::Lifetime(param) => {
-                errors.at(param.span(), "a kernel has no lifetimes: its buffers are `Global<T>` and `GlobalMut<T>`");
+                errors.at(param, "a kernel has no lifetimes: its buffers are `Global<T>` and `GlobalMut<T>`");
             }
         }
     }
@@ -333,7 +317,7 @@ fn const_generics(signature: &Signature, errors: &mut Errors) -> Vec<ConstGeneri
         };
         if let Some((_, default)) = &param.default {
             errors.at(
-                default.span(),
+                default,
                 format!(
                     "list the values instead: `variants({} = [..])`",
                     param.ident
@@ -342,7 +326,7 @@ fn const_generics(signature: &Signature, errors: &mut Errors) -> Vec<ConstGeneri
         }
         if !is_bool(&param.ty) && eval::integer_range(&param.ty).is_none() {
             errors.at(
-                param.ty.span(),
+                &param.ty,
                 "a const generic of a kernel is a `bool` or an integer of at most 64 bits",
             );
         }
@@ -350,7 +334,7 @@ fn const_generics(signature: &Signature, errors: &mut Errors) -> Vec<ConstGeneri
         let field = match name.as_str() {
             "self" | "super" | "crate" | "_" => {
                 errors.at(
-                    param.ident.span(),
+                    &param.ident,
                     format!(
                         "`{name}` cannot be the name of a field of `Variant`: rename the constant"
                     ),
@@ -362,7 +346,7 @@ fn const_generics(signature: &Signature, errors: &mut Errors) -> Vec<ConstGeneri
         };
         if consts.iter().any(|other| other.field == field) {
             errors.at(
-                param.ident.span(),
+                &param.ident,
                 format!("two const generics are `{field}` in lower case: rename one"),
             );
         }
@@ -393,12 +377,12 @@ fn fill_values(consts: &mut [ConstGeneric], axes: Vec<Axis>, kernel: &Ident, err
             } else {
                 format!("`{kernel}` has no const generic `{name}`; it has {known}")
             };
-            errors.at(name.span(), message);
+            errors.at(&name, message);
             continue;
         };
         if named.contains(&name) {
             errors.at(
-                name.span(),
+                &name,
                 format!("`{name}` stands twice in `variants`: put all its values into one list"),
             );
             continue;
@@ -407,9 +391,11 @@ fn fill_values(consts: &mut [ConstGeneric], axes: Vec<Axis>, kernel: &Ident, err
         let exprs = match &values {
             Some(Expr::Array(ExprArray { elems, .. })) if !elems.is_empty() => elems,
             other => {
-                let span = other.as_ref().map_or(name.span(), Spanned::span);
+                let at = other
+                    .as_ref()
+                    .map_or(name.to_token_stream(), ToTokens::to_token_stream);
                 errors.at(
-                    span,
+                    at,
                     format!("give the values of `{name}` in brackets: `{name} = [1, 4]`"),
                 );
                 continue;
@@ -421,7 +407,7 @@ fn fill_values(consts: &mut [ConstGeneric], axes: Vec<Axis>, kernel: &Ident, err
             };
             if constant.values.contains(&value) {
                 errors.at(
-                    expr.span(),
+                    expr,
                     format!("{value} stands twice among the values of `{name}`"),
                 );
             } else {
@@ -440,7 +426,7 @@ fn fill_values(consts: &mut [ConstGeneric], axes: Vec<Axis>, kernel: &Ident, err
             "[1, 4]"
         };
         errors.at(
-            ident.span(),
+            ident,
             format!(
                 "`variants` gives no values for `{ident}`: add `variants({ident} = {example})`"
             ),
@@ -468,8 +454,8 @@ fn literal(expr: &Expr, constant: &ConstGeneric) -> Result<Value, Error> {
         "an integer literal"
     };
     let mistaken = || {
-        Error::new(
-            expr.span(),
+        Error::new_spanned(
+            expr,
             format!(
                 "a value of `{ident}` is {expected}, since its type is `{}`",
                 quote!(#ty)
@@ -492,8 +478,8 @@ fn literal(expr: &Expr, constant: &ConstGeneric) -> Result<Value, Error> {
             if fits && i64::try_from(value).is_ok() {
                 Ok(Value::Int(value))
             } else {
-                Err(Error::new(
-                    expr.span(),
+                Err(Error::new_spanned(
+                    expr,
                     format!(
                         "{value} does not fit `{}` (or `i64`, which descriptors hold)",
                         quote!(#ty)
@@ -511,15 +497,12 @@ fn params(signature: &Signature, consts: &[ConstGeneric], errors: &mut Errors) -
         let typed = match input {
             FnArg::Typed(typed) => typed,
             FnArg::Receiver(receiver) => {
-                errors.at(
-                    receiver.span(),
-                    "a kernel is a free function: remove `self`",
-                );
+                errors.at(receiver, "a kernel is a free function: remove `self`");
                 continue;
             }
         };
         for attribute in &typed.attrs {
-            errors.at(attribute.span(), "attributes on a kernel's parameters are not carried over: put them on the function");
+            errors.at(attribute, "attributes on a kernel's parameters are not carried over: put them on the function");
         }
         let ident = match &*typed.pat {
             Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => {
@@ -527,7 +510,7 @@ fn params(signature: &Signature, consts: &[ConstGeneric], errors: &mut Errors) -
             }
             other => {
                 errors.at(
-                    other.span(),
+                    other,
                     "a kernel's parameter is a plain name: take the value apart in the body",
                 );
                 None
@@ -539,7 +522,7 @@ fn params(signature: &Signature, consts: &[ConstGeneric], errors: &mut Errors) -
             .find(|constant| mentions(&typed.ty, &constant.ident))
         {
             errors.at(
-                typed.ty.span(),
+                &typed.ty,
                 format!(
                     "a parameter's type cannot depend on `{}`: one `launch` serves every variant",
                     constant.ident
@@ -549,7 +532,7 @@ fn params(signature: &Signature, consts: &[ConstGeneric], errors: &mut Errors) -
         if let (Some(ident), Some(kind)) = (ident, kind) {
             params.push(Param {
                 ident,
-                ty: (*typed.ty).clone(),
+                ty: Written::new(&typed.ty),
                 kind,
             });
         }
@@ -592,10 +575,10 @@ fn param_kind(ty: &Type) -> Result<ParamKind, Error> {
                     quote!(#other)
                 ),
             };
-            Err(Error::new(ty.span(), message))
+            Err(Error::new_spanned(ty, message))
         }
-        Type::Slice(_) => Err(Error::new(
-            ty.span(),
+        Type::Slice(_) => Err(Error::new_spanned(
+            ty,
             "a kernel cannot take a slice: write `Global<T>`, with the length as a scalar",
         )),
         Type::Ptr(pointer) => {
@@ -604,14 +587,14 @@ fn param_kind(ty: &Type) -> Result<ParamKind, Error> {
                 "a kernel cannot take a raw pointer: write `Global<{0}>` or `GlobalMut<{0}>`",
                 quote!(#element)
             );
-            Err(Error::new(ty.span(), message))
+            Err(Error::new_spanned(ty, message))
         }
         Type::ImplTrait(_)
         | Type::TraitObject(_)
         | Type::Infer(_)
         | Type::FnPtr(_)
-        | Type::Never(_) => Err(Error::new(
-            ty.span(),
+        | Type::Never(_) => Err(Error::new_spanned(
+            ty,
             "a kernel's parameter is `Global<T>`, `GlobalMut<T>` or a scalar type that implements `Element`",
         )),
         Type::Path(path) => {
@@ -621,7 +604,7 @@ fn param_kind(ty: &Type) -> Result<ParamKind, Error> {
             let element = match &last.arguments {
                 PathArguments::AngleBracketed(arguments) if arguments.args.len() == 1 => {
                     match &arguments.args[0] {
-                        GenericArgument::Type(element) => Some(element.clone()),
+                        GenericArgument::Type(element) => Some(Written::new(element)),
                         _ => None,
                     }
                 }
@@ -630,20 +613,20 @@ fn param_kind(ty: &Type) -> Result<ParamKind, Error> {
             match (last.ident.to_string().as_str(), element) {
                 ("Global", Some(element)) => Ok(ParamKind::Global(element)),
                 ("GlobalMut", Some(element)) => Ok(ParamKind::GlobalMut(element)),
-                (view @ ("Global" | "GlobalMut"), None) => Err(Error::new(
-                    ty.span(),
+                (view @ ("Global" | "GlobalMut"), None) => Err(Error::new_spanned(
+                    ty,
                     format!("say what the buffer holds: `{view}<u32>`"),
                 )),
-                ("Shared", _) => Err(Error::new(
-                    ty.span(),
+                ("Shared", _) => Err(Error::new_spanned(
+                    ty,
                     "shared memory is made inside the kernel: `let tile = shared_array!(T, LEN);`",
                 )),
-                ("bool", _) => Err(Error::new(
-                    ty.span(),
+                ("bool", _) => Err(Error::new_spanned(
+                    ty,
                     "`bool` is no `Element`: take a `u32`, or a const generic",
                 )),
-                ("usize" | "isize", _) => Err(Error::new(
-                    ty.span(),
+                ("usize" | "isize", _) => Err(Error::new_spanned(
+                    ty,
                     "a size is `u32` or `u64` at the border of a kernel: its width is the same everywhere",
                 )),
                 _ => Ok(ParamKind::Scalar),
@@ -691,12 +674,12 @@ fn attributes(function: &ItemFn, errors: &mut Errors) -> Attributes {
             .any(|name| path.is_ident(name))
         {
             errors.at(
-                attribute.span(),
+                attribute,
                 "the macro decides how a kernel is inlined and exported: remove this attribute",
             );
         } else if path.is_ident("kernel") {
             errors.at(
-                attribute.span(),
+                attribute,
                 "a function is one kernel: put all keys into one `#[kernel(..)]`",
             );
         }
@@ -729,10 +712,7 @@ fn arch(text: Option<&LitStr>, errors: &mut Errors) -> Arch {
             name: Some(name),
         };
     } else {
-        errors.at(
-            text.span(),
-            "`arch` is a name such as \"sm_90a\", 80 or later",
-        );
+        errors.at(text, "`arch` is a name such as \"sm_90a\", 80 or later");
     }
     arch
 }
@@ -748,7 +728,7 @@ fn multiply_out(
         count.checked_mul(constant.values.len())
     });
     if count.is_none_or(|count| count > MAX_VARIANTS) {
-        errors.at(kernel.span(), format!("`variants` multiplies out to more than {MAX_VARIANTS} combinations: give fewer values"));
+        errors.at(kernel, format!("`variants` multiplies out to more than {MAX_VARIANTS} combinations: give fewer values"));
         return Vec::new();
     }
     let mut combinations: Vec<Vec<Value>> = vec![Vec::new()];
@@ -778,7 +758,7 @@ fn multiply_out(
         });
         if combinations.is_empty() && !failed {
             errors.at(
-                when.span(),
+                when,
                 "`when` holds for no combination: the kernel would have no variant",
             );
         }
@@ -802,8 +782,8 @@ fn multiply_out(
 fn holds(when: &Expr, consts: &[ConstGeneric], values: &[Value]) -> Result<bool, Error> {
     match eval::eval(when, &|ident| find(ident, consts, values)).map_err(Fail::into_error)? {
         Value::Bool(holds) => Ok(holds),
-        Value::Int(_) => Err(Error::new(
-            when.span(),
+        Value::Int(_) => Err(Error::new_spanned(
+            when,
             "`when` is a condition, such as `LOG_N >= 11 || RADIX == 8`",
         )),
     }
@@ -820,18 +800,17 @@ fn find(ident: &Ident, consts: &[ConstGeneric], values: &[Value]) -> Option<Valu
 /// Looks at a bound in every variant, as far as the macro can evaluate it; the compiler looks at the rest.
 fn check_bound(
     key: &str,
-    expr: Option<&Expr>,
+    expr: &Expr,
     limits: Limits,
     consts: &[ConstGeneric],
     variants: &[Variant],
     errors: &mut Errors,
 ) {
-    let Some(expr) = expr else { return };
     for Variant { values, entry } in variants {
         let error = match eval::eval(expr, &|ident| find(ident, consts, values)) {
             Ok(Value::Int(value)) if (limits.min..=limits.max).contains(&value) => continue,
-            Ok(value) => Error::new(
-                expr.span(),
+            Ok(value) => Error::new_spanned(
+                expr,
                 format!("`{key}` is {value} in `{entry}`: {}", limits.says),
             ),
             Err(Fail::Unknown(_)) => return,

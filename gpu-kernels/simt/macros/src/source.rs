@@ -1,6 +1,62 @@
-//! Expressions as text, as they stand in the source.
+//! Types and expressions of the user: as text, and inside the generated module.
 
-use proc_macro2::{Delimiter, LineColumn, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, LineColumn, Spacing, TokenStream, TokenTree};
+use quote::{ToTokens, quote_spanned};
+
+/// A type or an expression of the user. Its tokens are those for the generated module; `text` is for people.
+pub(crate) struct Written {
+    pub(crate) text: String,
+    inside: TokenStream,
+}
+
+impl Written {
+    pub(crate) fn new(node: impl ToTokens) -> Self {
+        let tokens = node.to_token_stream();
+        Written {
+            text: text(tokens.clone()),
+            inside: inside(tokens),
+        }
+    }
+}
+
+impl ToTokens for Written {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        tokens.extend(self.inside.clone());
+    }
+}
+
+/// Paths that count from the function's module, counted from a module inside it: `super` becomes `super::super`, `self` becomes
+/// `super`.
+fn inside(tokens: TokenStream) -> TokenStream {
+    let mut out = TokenStream::new();
+    // How much of a `::` stands before the token.
+    let mut colons = 0;
+    for token in tokens {
+        let starts_path = colons < 2;
+        colons = match &token {
+            TokenTree::Punct(punct) if punct.as_char() == ':' => match punct.spacing() {
+                Spacing::Joint => 1,
+                Spacing::Alone => colons + 1,
+            },
+            _ => 0,
+        };
+        match token {
+            TokenTree::Ident(ident) if starts_path && ident == "super" => {
+                out.extend(quote_spanned!(ident.span()=> super::super));
+            }
+            TokenTree::Ident(ident) if starts_path && ident == "self" => {
+                out.extend(quote_spanned!(ident.span()=> super));
+            }
+            TokenTree::Group(group) => {
+                let mut moved = Group::new(group.delimiter(), inside(group.stream()));
+                moved.set_span(group.span());
+                out.extend([TokenTree::Group(moved)]);
+            }
+            other => out.extend([other]),
+        }
+    }
+    out
+}
 
 /// The tokens with a space where the source has space. Printing tokens instead would give `a . len ()`.
 pub(crate) fn text(tokens: TokenStream) -> String {

@@ -184,12 +184,12 @@ fn parameters_are_told_apart() {
         .params
         .iter()
         .map(|param| match &param.kind {
-            ParamKind::Global(element) => format!("read {}", quote::quote!(#element)),
-            ParamKind::GlobalMut(element) => format!("write {}", quote::quote!(#element)),
+            ParamKind::Global(element) => format!("read {}", element.text),
+            ParamKind::GlobalMut(element) => format!("write {}", element.text),
             ParamKind::Scalar => "scalar".to_owned(),
         })
         .collect();
-    assert_eq!(kinds, ["read U32x4", "write crate :: Word", "scalar"]);
+    assert_eq!(kinds, ["read U32x4", "write crate::Word", "scalar"]);
 }
 
 #[test]
@@ -382,4 +382,25 @@ fn expressions_are_quoted_as_written() {
 #[test]
 fn words_without_positions_do_not_touch() {
     assert_eq!(source::text(quote::quote!(n as usize)), "n as usize");
+}
+
+#[test]
+fn paths_are_moved_into_the_generated_module() {
+    for (outside, inside) in [
+        ("super::Word", "super::super::Word"),
+        ("super::super::Word", "super::super::super::Word"),
+        ("self::Word", "super::Word"),
+        ("crate::a::Word", "crate::a::Word"),
+        ("Global<super::Word>", "Global<super::super::Word>"),
+        (
+            "f(|x: super::Word| x) && self::N > 1",
+            "f(|x: super::super::Word| x) && super::N > 1",
+        ),
+        ("[super::N; 2]", "[super::super::N; 2]"),
+    ] {
+        let written = source::Written::new(tokens(outside));
+        assert_eq!(written.text, outside);
+        let expected = tokens(inside).to_string();
+        assert_eq!(quote::quote!(#written).to_string(), expected);
+    }
 }
