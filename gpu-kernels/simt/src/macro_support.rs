@@ -1,4 +1,5 @@
-//! What the expansion of `#[kernel]` calls. Nothing here is for other callers, and all of it may change.
+//! What the expansion of `#[kernel]` calls. Nothing here is for other callers, and all of it may
+//! change.
 
 use core::fmt::Debug;
 
@@ -24,7 +25,8 @@ pub fn no_such_variant(kernel: &'static Kernel, variant: &dyn Debug) -> LaunchEr
     }
 }
 
-/// Why a condition of `requires` refuses a launch: the condition as written, and what is known of the values in it.
+/// Why a condition of `requires` refuses a launch: the condition as written, and what is known of
+/// the values in it.
 pub fn requirement(condition: &str, values: &[(&str, Option<String>)]) -> String {
     let values: Vec<String> = values
         .iter()
@@ -37,8 +39,9 @@ pub fn requirement(condition: &str, values: &[(&str, Option<String>)]) -> String
     }
 }
 
-/// A value that is shown if its type has `Debug`. Written `(&Show(&value)).show()` with both traits in scope, method lookup
-/// finds [`ShowDebug`] first where it applies, and [`ShowNothing`] one reference later where it does not.
+/// A value that is shown if its type has `Debug`. Written `(&Show(&value)).show()` with both traits
+/// in scope, method lookup finds [`ShowDebug`] first where it applies, and [`ShowNothing`] one
+/// reference later where it does not.
 pub struct Show<'a, T>(pub &'a T);
 
 /// See [`Show`].

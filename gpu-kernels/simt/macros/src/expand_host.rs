@@ -1,4 +1,5 @@
-//! The host side: a module of the kernel's name with `Variant`, `KERNEL` and `launch`, and the entry in the registry.
+//! The host side: a module of the kernel's name with `Variant`, `KERNEL` and `launch`, and the
+//! entry in the registry.
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -101,7 +102,8 @@ fn variant(kernel: &Kernel) -> TokenStream {
             /// Every variant that is built, in the order of the values in the attribute.
             pub const ALL: &'static [Self] = &[#all];
 
-            /// Name of the variant's entry point; of a variant outside [`Self::ALL`], words that say so.
+            /// Name of the variant's entry point; of a variant outside [`Self::ALL`], words that
+            /// say so.
             pub fn name(self) -> &'static str {
                 match self.info() {
                     ::core::option::Option::Some(info) => info.name,
@@ -211,7 +213,8 @@ fn descriptor(kernel: &Kernel) -> TokenStream {
     }
 }
 
-/// The function behind `VariantInfo::entry`: arguments out of their bytes once, then one call per thread.
+/// The function behind `VariantInfo::entry`: arguments out of their bytes once, then one call per
+/// thread.
 fn host_entry(kernel: &Kernel) -> TokenStream {
     let Kernel { name, params, .. } = kernel;
     let (generics, forward) = (kernel.generics(), kernel.forward_generics());
@@ -277,7 +280,7 @@ fn launch(kernel: &Kernel) -> TokenStream {
     let (requires, check) = if kernel.requires.is_empty() {
         Default::default()
     } else {
-        requires(kernel, &variant, &info)
+        requires(kernel, &variant, &grid, &info)
     };
     let doc = format!(
         "Launches a variant of [`{name}`](fn@super::{name}) on `queue`, over `grid` blocks of the variant's own size."
@@ -287,8 +290,9 @@ fn launch(kernel: &Kernel) -> TokenStream {
         ///
         /// # Errors
         ///
-        /// `LaunchError::Refused` before anything runs: a variant outside `Variant::ALL`, a requirement of the kernel that does
-        /// not hold (quoted), a grid or a buffer the queue cannot take. What the queue reports besides.
+        /// `LaunchError::Refused` before anything runs: a variant outside `Variant::ALL`, a
+        /// requirement of the kernel that does not hold (quoted), a grid or a buffer the queue
+        /// cannot take. What the queue reports besides.
         pub fn launch(
             #queue: &(impl ::simt::launch::Queue + ?::core::marker::Sized),
             #variant: Variant,
@@ -310,10 +314,20 @@ fn launch(kernel: &Kernel) -> TokenStream {
     }
 }
 
-/// `fn __requires`, generic as the kernel is, so that the conditions see its const generics; and the call that picks it.
-fn requires(kernel: &Kernel, variant: &Ident, info: &Ident) -> (TokenStream, TokenStream) {
+/// `fn __requires`, generic as the kernel is, so that the conditions see its const generics; and
+/// the call that picks it.
+fn requires(
+    kernel: &Kernel,
+    variant: &Ident,
+    grid: &Ident,
+    info: &Ident,
+) -> (TokenStream, TokenStream) {
     let Kernel { params, consts, .. } = kernel;
     let generics = kernel.generics();
+    // The conditions may name the launch's grid; a parameter of that name hides it.
+    let visible = Ident::new("grid", Span::call_site());
+    let hides = params.iter().any(|param| param.ident == visible);
+    let of = if hides { grid } else { &visible };
     let holds = Ident::new("holds", Span::mixed_site());
     let signature = params.iter().map(|Param { ident, ty, kind }| match kind {
         ParamKind::Global(element) | ParamKind::GlobalMut(element) => {
@@ -337,7 +351,10 @@ fn requires(kernel: &Kernel, variant: &Ident, info: &Ident) -> (TokenStream, Tok
                 quote!((#name, (&::simt::macro_support::Show(&#ident)).show()))
             }
         });
-        let values = of_consts.chain(of_params);
+        let of_grid = (!hides && mentions(expr, &visible)).then(|| {
+            quote!(("grid", ::core::option::Option::Some(::std::string::ToString::to_string(&#visible))))
+        });
+        let values = of_consts.chain(of_params).chain(of_grid);
         quote! {
             let #holds: bool = #expr;
             if !#holds {
@@ -346,8 +363,8 @@ fn requires(kernel: &Kernel, variant: &Ident, info: &Ident) -> (TokenStream, Tok
         }
     });
     let function = quote! {
-        #[allow(clippy::all, clippy::pedantic, unused_parens)]
-        fn __requires #generics(#(#signature),*) -> ::core::result::Result<(), ::std::string::String> {
+        #[allow(clippy::all, clippy::pedantic, unused_parens, unused_variables)]
+        fn __requires #generics(#of: ::simt::launch::Grid, #(#signature),*) -> ::core::result::Result<(), ::std::string::String> {
             use ::simt::macro_support::{ShowDebug as _, ShowNothing as _};
             #(#checks)*
             ::core::result::Result::Ok(())
@@ -361,12 +378,12 @@ fn requires(kernel: &Kernel, variant: &Ident, info: &Ident) -> (TokenStream, Tok
         })
         .collect();
     let checked = if consts.is_empty() {
-        quote!(__requires(#(#passed),*))
+        quote!(__requires(#grid, #(#passed),*))
     } else {
         let arms = kernel.variants.iter().map(|variant| {
             let pattern = fields_of(kernel, variant);
             let arguments = arguments(kernel, &variant.values);
-            quote!(Variant { #pattern } => __requires #arguments(#(#passed),*))
+            quote!(Variant { #pattern } => __requires #arguments(#grid, #(#passed),*))
         });
         // `info` refused every other variant before.
         quote!(match #variant { #(#arms,)* _ => ::core::result::Result::Ok(()) })

@@ -1,0 +1,6 @@
+//! The kernels on the emulator, fast and checked, against their plain references.
+
+mod byte_product;
+mod ceilings;
+mod gf128;
+mod harness;
