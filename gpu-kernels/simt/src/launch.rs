@@ -6,8 +6,6 @@
 
 use core::fmt;
 
-pub use inventory;
-
 use crate::emulator::Fault;
 use crate::emulator::memory::Region;
 use crate::{Element, Global, GlobalMut};
@@ -286,6 +284,26 @@ impl Launch<'_> {
                 (_, RawArg::Scalar(_)) => {
                     return refuse(format!("`{}`: a scalar for a buffer", param.name));
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that every buffer belongs to `device`, the number a backend has given itself.
+    ///
+    /// # Errors
+    ///
+    /// [`LaunchError::Refused`] with the first buffer that does not.
+    pub fn on_device(&self, device: u64) -> Result<(), LaunchError> {
+        for (param, arg) in self.kernel.params.iter().zip(self.args) {
+            if let RawArg::Buffer(buffer) = arg
+                && buffer.device != device
+            {
+                let reason = format!("`{}` is a buffer of another device", param.name);
+                return Err(LaunchError::Refused {
+                    kernel: self.variant.name,
+                    reason,
+                });
             }
         }
         Ok(())

@@ -60,8 +60,12 @@ mod ptx;
 pub mod emulator;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod launch;
+#[cfg(not(target_arch = "nvptx64"))]
+#[doc(hidden)]
+pub mod macro_support;
 
 pub use atomic::{Order, Scope};
 pub use element::{Element, U8x16, U32x2, U32x4, U64x2};
 pub use global::{Global, GlobalMut};
 pub use shared::Shared;
+pub use simt_macros::kernel;

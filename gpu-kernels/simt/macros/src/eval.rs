@@ -1,5 +1,6 @@
-//! Evaluates the expressions of the attribute while the macro expands: `when`, and `block`, `min_blocks`, `shared` as far as
-//! they stay within the same language. Integers are `i128`, so no intermediate result of sensible size overflows.
+//! Evaluates the expressions of the attribute while the macro expands: `when`, and `block`,
+//! `min_blocks`, `shared` as far as they stay within the same language. Integers are `i128`, so no
+//! intermediate result of sensible size overflows.
 
 use proc_macro2::Ident;
 use quote::ToTokens;
@@ -54,7 +55,8 @@ pub(crate) fn eval(expr: &Expr, lookup: &dyn Fn(&Ident) -> Option<Value>) -> Res
                     .map(Value::Int)
                     .ok_or_else(|| overflow(&expr)),
                 (UnOp::Neg(_), Value::Bool(_)) => Err(wrong(&expr, "`-` takes an integer")),
-                // `!` of an integer depends on its width, which an evaluation over unbounded integers does not know.
+                // `!` of an integer depends on its width, which an evaluation over unbounded
+                // integers does not know.
                 _ => Err(unknown(&expr)),
             }
         }
@@ -137,7 +139,8 @@ fn bools(op: &BinOp, left: bool, right: bool, at: &Expr) -> Result<Value, Fail> 
     Ok(Value::Bool(value))
 }
 
-/// The range of a primitive integer type; `usize` and `isize` have 64 bits on every machine with such a GPU.
+/// The range of a primitive integer type; `usize` and `isize` have 64 bits on every machine with
+/// such a GPU.
 pub(crate) fn integer_range(ty: &Type) -> Option<(i128, i128)> {
     let Type::Path(path) = ty else { return None };
     let range = match path.path.get_ident()?.to_string().as_str() {

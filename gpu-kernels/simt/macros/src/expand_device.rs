@@ -1,4 +1,5 @@
-//! The nvptx64 side: one entry point per variant, and a marker that tells the image builder its launch bounds.
+//! The nvptx64 side: one entry point per variant, and a marker that tells the image builder its
+//! launch bounds.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -43,7 +44,8 @@ pub(crate) fn expand(kernel: &Kernel) -> TokenStream {
             );
         }
     });
-    // A module, because `global_asm!` stands in no block; with the host's name, so that types resolve as they do there.
+    // A module, because `global_asm!` stands in no block; with the host's name, so that types
+    // resolve as they do there.
     quote! {
         #(#cfgs)*
         #[cfg(target_arch = "nvptx64")]

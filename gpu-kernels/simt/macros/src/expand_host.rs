@@ -1,4 +1,5 @@
-//! The host side: a module of the kernel's name with `Variant`, `KERNEL` and `launch`, and the entry in the registry.
+//! The host side: a module of the kernel's name with `Variant`, `KERNEL` and `launch`, and the
+//! entry in the registry.
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -101,7 +102,8 @@ fn variant(kernel: &Kernel) -> TokenStream {
             /// Every variant that is built, in the order of the values in the attribute.
             pub const ALL: &'static [Self] = &[#all];
 
-            /// Name of the variant's entry point; of a variant outside [`Self::ALL`], words that say so.
+            /// Name of the variant's entry point; of a variant outside [`Self::ALL`], words that
+            /// say so.
             pub fn name(self) -> &'static str {
                 match self.info() {
                     ::core::option::Option::Some(info) => info.name,
@@ -211,7 +213,8 @@ fn descriptor(kernel: &Kernel) -> TokenStream {
     }
 }
 
-/// The function behind `VariantInfo::entry`: arguments out of their bytes once, then one call per thread.
+/// The function behind `VariantInfo::entry`: arguments out of their bytes once, then one call per
+/// thread.
 fn host_entry(kernel: &Kernel) -> TokenStream {
     let Kernel { name, params, .. } = kernel;
     let (generics, forward) = (kernel.generics(), kernel.forward_generics());
@@ -287,8 +290,9 @@ fn launch(kernel: &Kernel) -> TokenStream {
         ///
         /// # Errors
         ///
-        /// `LaunchError::Refused` before anything runs: a variant outside `Variant::ALL`, a requirement of the kernel that does
-        /// not hold (quoted), a grid or a buffer the queue cannot take. What the queue reports besides.
+        /// `LaunchError::Refused` before anything runs: a variant outside `Variant::ALL`, a
+        /// requirement of the kernel that does not hold (quoted), a grid or a buffer the queue
+        /// cannot take. What the queue reports besides.
         pub fn launch(
             #queue: &(impl ::simt::launch::Queue + ?::core::marker::Sized),
             #variant: Variant,
@@ -310,7 +314,8 @@ fn launch(kernel: &Kernel) -> TokenStream {
     }
 }
 
-/// `fn __requires`, generic as the kernel is, so that the conditions see its const generics; and the call that picks it.
+/// `fn __requires`, generic as the kernel is, so that the conditions see its const generics; and
+/// the call that picks it.
 fn requires(
     kernel: &Kernel,
     variant: &Ident,

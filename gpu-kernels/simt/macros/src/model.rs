@@ -155,10 +155,12 @@ impl Kernel {
         quote!(::<#(#idents),*>)
     }
 
-    /// `fn __launch_bounds<..>() -> (u32, u32, u32)`: threads, blocks a multiprocessor, dynamic shared bytes.
+    /// `fn __launch_bounds<..>() -> (u32, u32, u32)`: threads, blocks a multiprocessor, dynamic
+    /// shared bytes.
     ///
-    /// A const fn, so that the expressions see the const generics under their own names and types. What the macro could not
-    /// evaluate itself (`block = THREADS`) is checked here, by the compiler.
+    /// A const fn, so that the expressions see the const generics under their own names and types.
+    /// What the macro could not evaluate itself (`block = THREADS`) is checked here, by the
+    /// compiler.
     pub(crate) fn launch_bounds(&self) -> TokenStream {
         let generics = self.generics();
         let Bounds {
@@ -200,7 +202,8 @@ pub(crate) const MIN_BLOCKS_LIMITS: Limits = Limits {
     max: 32,
     says: "a multiprocessor holds 1 to 32 blocks; leave `min_blocks` out to set no bound",
 };
-/// 227 KiB, what compute capability 9.0 and 10.0 give a block, is the most that any architecture gives.
+/// 227 KiB, what compute capability 9.0 and 10.0 give a block, is the most that any architecture
+/// gives.
 pub(crate) const SHARED_LIMITS: Limits = Limits {
     min: 0,
     max: 232_448,

@@ -1,5 +1,5 @@
-//! From tokens to the model. Every mistake is an error at its own place that says what to write instead, and as many mistakes
-//! as possible are reported in one go.
+//! From tokens to the model. Every mistake is an error at its own place that says what to write
+//! instead, and as many mistakes as possible are reported in one go.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -177,7 +177,8 @@ fn options(attribute: TokenStream, errors: &mut Errors) -> Options {
     options
 }
 
-/// Reads what follows `key`. An error returned ends the parsing of the attribute; one collected does not.
+/// Reads what follows `key`. An error returned ends the parsing of the attribute; one collected
+/// does not.
 fn option(
     key: &Ident,
     input: ParseStream<'_>,
@@ -797,7 +798,8 @@ fn find(ident: &Ident, consts: &[ConstGeneric], values: &[Value]) -> Option<Valu
         .map(|(_, value)| *value)
 }
 
-/// Looks at a bound in every variant, as far as the macro can evaluate it; the compiler looks at the rest.
+/// Looks at a bound in every variant, as far as the macro can evaluate it; the compiler looks at
+/// the rest.
 fn check_bound(
     key: &str,
     expr: &Expr,

@@ -3,7 +3,8 @@
 use proc_macro2::{Delimiter, Group, LineColumn, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 
-/// A type or an expression of the user. Its tokens are those for the generated module; `text` is for people.
+/// A type or an expression of the user. Its tokens are those for the generated module; `text` is
+/// for people.
 pub(crate) struct Written {
     pub(crate) text: String,
     inside: TokenStream,
@@ -25,8 +26,8 @@ impl ToTokens for Written {
     }
 }
 
-/// Paths that count from the function's module, counted from a module inside it: `super` becomes `super::super`, `self` becomes
-/// `super`.
+/// Paths that count from the function's module, counted from a module inside it: `super` becomes
+/// `super::super`, `self` becomes `super`.
 fn inside(tokens: TokenStream) -> TokenStream {
     let mut out = TokenStream::new();
     // How much of a `::` stands before the token.
@@ -58,7 +59,8 @@ fn inside(tokens: TokenStream) -> TokenStream {
     out
 }
 
-/// The tokens with a space where the source has space. Printing tokens instead would give `a . len ()`.
+/// The tokens with a space where the source has space. Printing tokens instead would give `a . len
+/// ()`.
 pub(crate) fn text(tokens: TokenStream) -> String {
     let mut text = Text {
         out: String::new(),
@@ -108,7 +110,8 @@ impl Text {
             return;
         }
         let word = |c: char| c.is_alphanumeric() || c == '_';
-        // Tokens of another macro carry positions that say nothing about their neighbours: two words never touch.
+        // Tokens of another macro carry positions that say nothing about their neighbours: two
+        // words never touch.
         let touch = self.out.ends_with(word) && token.starts_with(word);
         if !self.out.is_empty() && (touch || self.end.is_some_and(|previous| previous != start)) {
             self.out.push(' ');

@@ -1,4 +1,5 @@
-//! Parsing and the model, on the level of tokens. What the expansion does when compiled is tested in crate `simt`.
+//! Parsing and the model, on the level of tokens. What the expansion does when compiled is tested
+//! in crate `simt`.
 
 use crate::eval::{self, Fail};
 use crate::model::{Kernel, ParamKind, Value};

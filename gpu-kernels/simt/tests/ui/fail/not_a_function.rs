@@ -1,0 +1,6 @@
+use simt::prelude::*;
+
+#[kernel(block = 32)]
+pub struct NotAFunction;
+
+fn main() {}

@@ -1,0 +1,125 @@
+//! Writing to stdout and stderr.
+
+use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
+use std::path::Path;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::Failure;
+
+/// Stdout, or whatever stands for it. A closed pipe is [`Failure::Closed`].
+pub(super) struct Output<'a>(BufWriter<Box<dyn Write + 'a>>);
+
+impl Output<'_> {
+    pub(super) fn stdout() -> Output<'static> {
+        Output(BufWriter::new(Box::new(std::io::stdout())))
+    }
+
+    pub(super) fn text(&mut self, text: &str) -> Result<(), Failure> {
+        self.0.write_all(text.as_bytes()).map_err(|error| written(&error))
+    }
+
+    pub(super) fn line(&mut self, line: impl std::fmt::Display) -> Result<(), Failure> {
+        writeln!(self.0, "{line}").map_err(|error| written(&error))
+    }
+
+    pub(super) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
+        self.line(text)
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), Failure> {
+        self.0.flush().map_err(|error| written(&error))
+    }
+
+    /// The writer itself, for bytes that are not text.
+    pub(super) fn writer(&mut self) -> &mut dyn Write {
+        &mut self.0
+    }
+}
+
+/// What a failed write to stdout means.
+pub(super) fn written(error: &std::io::Error) -> Failure {
+    if error.kind() == ErrorKind::BrokenPipe {
+        Failure::Closed
+    } else {
+        Failure::Failed(format!("cannot write to stdout: {error}"))
+    }
+}
+
+/// One line on stderr. If that fails too, the exit code has to say it alone.
+pub(super) fn error(line: &str) {
+    let _ = writeln!(std::io::stderr(), "error: {line}");
+}
+
+/// A remark on stderr.
+pub(super) fn note(line: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Writes a file that was asked for on the command line.
+pub(super) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text)
+        .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))
+}
+
+/// A bar on stderr when that is a terminal, nothing otherwise.
+pub(super) fn progress(steps: usize) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(steps as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// Rows of text with columns as wide as they need to be, two spaces apart. The columns whose
+/// `right` is true are aligned to the right.
+pub(super) fn table(header: &[&str], right: &[bool], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = header.iter().map(|cell| cell.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    let mut add = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut line = String::new();
+        for ((cell, &width), &right) in cells.zip(&widths).zip(right) {
+            let cell = if right {
+                format!("{cell:>width$}")
+            } else {
+                format!("{cell:<width$}")
+            };
+            line.push_str(&cell);
+            line.push_str("  ");
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    };
+    add(&mut header.iter().copied());
+    for row in rows {
+        add(&mut row.iter().map(String::as_str));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_aligns_its_columns() {
+        let rows = [
+            vec!["a".into(), "1".into()],
+            vec!["long".into(), "100".into()],
+        ];
+        assert_eq!(
+            table(&["name", "n"], &[false, true], &rows),
+            "name    n\na       1\nlong  100\n"
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! `gristmill pir demo`.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use super::{BackendArgument, Failure, Output};
+use crate::pir::demo::{self, DemoError, FileFormat, Options, Protocol};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Retrieve one record privately: client and server in one process
+    ///
+    /// The record, and nothing else, goes to stdout; the report goes to stderr.
+    Demo(DemoArguments),
+}
+
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct DemoArguments {
+    /// The records: lines of text, CSV or TSV with a header, or binary [default: airports that
+    /// this binary carries]
+    #[arg(long, value_name = "FILE")]
+    records: Option<PathBuf>,
+    /// What the file is: lines, csv, tsv or binary [default: by its extension]
+    #[arg(long)]
+    format: Option<FileFormat>,
+    /// The column that --key looks in [default: the first one; `iata` for the airports]
+    #[arg(long, value_name = "NAME")]
+    key_column: Option<String>,
+    /// The size of a binary record
+    #[arg(long, value_name = "BYTES")]
+    record_bytes: Option<usize>,
+    /// Which record, from 0
+    #[arg(long, conflicts_with = "key")]
+    index: Option<u64>,
+    /// Which record, by its key
+    #[arg(long)]
+    key: Option<String>,
+    /// simple, double, onion, exppack-s, exppack-d, double-pack, hybrid or auto
+    #[arg(long, default_value = "auto")]
+    protocol: Protocol,
+    /// Where the server computes
+    #[arg(long, default_value = "auto")]
+    backend: BackendArgument,
+    /// Say how the shape of the database was chosen
+    #[arg(long)]
+    explain: bool,
+    /// Write the report as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(command: Command, out: &mut Output<'_>) -> Result<(), Failure> {
+    let Command::Demo(arguments) = command;
+    let backend = arguments.backend.open()?;
+    let options = Options {
+        records: arguments.records,
+        format: arguments.format,
+        key_column: arguments.key_column,
+        record_bytes: arguments.record_bytes,
+        index: arguments.index,
+        key: arguments.key,
+        protocol: arguments.protocol,
+        explain: arguments.explain,
+        json: arguments.json,
+        progress: std::io::stderr().is_terminal(),
+    };
+    demo::run(&options, &backend, out.writer(), &mut std::io::stderr()).map_err(failure)?;
+    out.flush()
+}
+
+fn failure(error: DemoError) -> Failure {
+    match error {
+        DemoError::Output(ref cause) if cause.kind() == std::io::ErrorKind::BrokenPipe => {
+            Failure::Closed
+        }
+        _ if error.exit_code() == 2 => Failure::usage(error),
+        _ => Failure::failed(error),
+    }
+}
+
+/// The server's product, on either backend.
+impl demo::Engine for crate::backend::Backend {}

@@ -1,0 +1,346 @@
+//! Learning with errors modulo 2^32, the client's side of it: the public matrix, ternary secrets, the
+//! discrete Gaussian, and rounding.
+//!
+//! Whatever touches a secret here takes the same steps and touches the same memory for every value
+//! of it.
+
+use chacha20::ChaCha20Rng;
+use rand::{SeedableRng as _, TryRng as _};
+use rand::rngs::SysRng;
+use zeroize::Zeroizing;
+
+use super::params::{DELTA, LweParameters};
+
+/// The operating system gave no random bytes.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the operating system gave no random bytes: {0}")]
+pub struct RandomError(String);
+
+/// A generator for secrets, seeded with 256 bits of the operating system. Its state is wiped when it
+/// is dropped.
+///
+/// # Errors
+///
+/// [`RandomError`] where the operating system has no randomness to give.
+pub fn secure_rng() -> Result<ChaCha20Rng, RandomError> {
+    let mut seed = Zeroizing::new([0; 32]);
+    SysRng.try_fill_bytes(seed.as_mut_slice()).map_err(|e| RandomError(e.to_string()))?;
+    Ok(ChaCha20Rng::from_seed(*seed))
+}
+
+/// One 32-bit word of the generator, which cannot fail.
+fn word(rng: &mut ChaCha20Rng) -> u32 {
+    let Ok(word) = rng.try_next_u32();
+    word
+}
+
+/// Fills `bytes` from the generator, which cannot fail.
+pub(crate) fn fill(rng: &mut ChaCha20Rng, bytes: &mut [u8]) {
+    let Ok(()) = rng.try_fill_bytes(bytes);
+}
+
+/// The public matrix A of the scheme, one row of n words a database column, given by a seed.
+///
+/// Row j is the key stream of `ChaCha20` (20 rounds, Bernstein's form: 64-bit block counter from 0, 64-bit
+/// nonce) with the seed as key and j as nonce, read as little-endian words. Word k of a row is word
+/// k of that stream, so any part of A can be had without the rest. This is part of the format of
+/// messages: a change needs a new version of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublicMatrix {
+    seed: [u8; 32],
+}
+
+impl PublicMatrix {
+    /// The matrix of a seed.
+    pub const fn new(seed: [u8; 32]) -> Self {
+        Self { seed }
+    }
+
+    /// Words `first .. first + words.len()` of row `row`.
+    pub fn row(&self, row: u64, first: usize, words: &mut [u32]) {
+        let mut rng = ChaCha20Rng::from_seed(self.seed);
+        rng.set_stream(row);
+        rng.set_word_pos(first as u128);
+        fill(&mut rng, bytemuck::cast_slice_mut(words));
+        for word in words {
+            *word = u32::from_le(*word);
+        }
+    }
+}
+
+/// An LWE secret: n words, each 0, 1 or -1 modulo 2^32. Wiped when dropped; it cannot be copied.
+pub(crate) struct TernarySecret(Zeroizing<Vec<u32>>);
+
+impl TernarySecret {
+    /// Draws a secret of dimension n.
+    pub(crate) fn sample(lwe: &LweParameters, rng: &mut ChaCha20Rng) -> Self {
+        let mut coefficients = Zeroizing::new(Vec::with_capacity(lwe.dimension()));
+        for _ in 0..lwe.dimension() {
+            let uniform = u64::from(word(rng)) << 32 | u64::from(word(rng));
+            // floor(3 u / 2^64) is uniform in {0, 1, 2} but for 2^-64, and takes no loop and no branch.
+            let trit = ((u128::from(uniform) * 3) >> 64) as u32;
+            coefficients.push(trit.wrapping_sub(1));
+        }
+        Self(coefficients)
+    }
+
+    /// Inner product modulo 2^32 with a public vector of n words.
+    pub(crate) fn dot(&self, public: &[u32]) -> u32 {
+        debug_assert_eq!(public.len(), self.0.len());
+        self.0.iter().zip(public).fold(0, |sum: u32, (&s, &a)| sum.wrapping_add(s.wrapping_mul(a)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn coefficients(&self) -> &[u32] {
+        &self.0
+    }
+}
+
+/// The discrete Gaussian over the integers: P(x) proportional to exp(-x^2 / (2 sigma^2)).
+///
+/// Sampled by inversion with a cumulative table, read whole for every sample: no branch and no address
+/// depends on what comes out. Probabilities are rounded to 2^-96 and the tail beyond the table weighs
+/// less, so that a sample is within 2^-88 of the exact distribution in statistical distance.
+#[derive(Clone, Debug)]
+pub struct DiscreteGaussian {
+    /// Entry k is P(|x| <= k) in units of 2^-96, rounded down; entries up to the last below 1.
+    table: Vec<u128>,
+}
+
+/// Fraction bits of the cumulative table.
+const TABLE_BITS: u32 = 96;
+
+impl DiscreteGaussian {
+    /// The table for the error of `lwe`.
+    pub fn new(lwe: &LweParameters) -> Self {
+        let sigma_hundredths = u128::from(lwe.sigma_hundredths());
+        // rho(k) = g^(k^2) with g = exp(-1 / (2 sigma^2)) = exp(-5000 / sigma_hundredths^2).
+        let g = fixed::exp_neg(fixed::ratio(5000, sigma_hundredths * sigma_hundredths, fixed::BITS));
+        let g_squared = fixed::mul(g, g);
+        // Twelve standard deviations: beyond, 2^-96 holds nothing.
+        let last = (sigma_hundredths * 12).div_ceil(100);
+        let mut weights = Vec::new();
+        let (mut rho, mut step) = (fixed::ONE, g);
+        for k in 0..=last {
+            // Both signs of a magnitude share its weight; 7 bits of room keep the sum within 128.
+            weights.push(if k == 0 { rho >> 8 } else { rho >> 7 });
+            rho = fixed::mul(rho, step);
+            step = fixed::mul(step, g_squared);
+        }
+        let total = weights.iter().sum::<u128>();
+        let mut sum = 0;
+        let table = weights
+            .iter()
+            .map(|weight| {
+                sum += weight;
+                sum
+            })
+            .take_while(|&sum| sum < total)
+            .map(|sum| fixed::ratio(sum, total, TABLE_BITS))
+            .filter(|&entry| entry < (1 << TABLE_BITS) - 1)
+            .collect();
+        Self { table }
+    }
+
+    /// One sample, as a word modulo 2^32.
+    pub(crate) fn sample(&self, rng: &mut ChaCha20Rng) -> u32 {
+        let mut bytes = Zeroizing::new([0; 16]);
+        fill(rng, bytes.as_mut_slice());
+        let uniform = u128::from_le_bytes(*bytes);
+        let sign = (uniform & 1) as u32;
+        let uniform = uniform >> (128 - TABLE_BITS);
+        let mut magnitude = 0;
+        for &entry in &self.table {
+            // Both are below 2^96, so the top bit of the difference is the borrow: 1 where uniform < entry.
+            magnitude += 1 - (uniform.wrapping_sub(entry) >> 127) as u32;
+        }
+        // x or -x: complement and add one where the sign is set.
+        (magnitude ^ sign.wrapping_neg()).wrapping_add(sign)
+    }
+}
+
+/// Fixed-point arithmetic on [0, 1] with 127 fraction bits, for the table.
+mod fixed {
+    pub(super) const BITS: u32 = 127;
+    pub(super) const ONE: u128 = 1 << BITS;
+
+    /// a b, rounded down.
+    pub(super) fn mul(a: u128, b: u128) -> u128 {
+        const LOW: u128 = u64::MAX as u128;
+        let (a1, a0, b1, b0) = (a >> 64, a & LOW, b >> 64, b & LOW);
+        // a1, b1 <= 2^63: the sums below stay under 2^128.
+        let middle = a1 * b0 + ((a0 * b0) >> 64);
+        let (middle_high, middle_low) = (middle >> 64, middle & LOW);
+        let middle_low = middle_low + a0 * b1;
+        let high = a1 * b1 + middle_high + (middle_low >> 64);
+        (high << 1) | ((middle_low & LOW) >> 63)
+    }
+
+    /// floor(2^bits * numerator / denominator), for numerator < denominator < 2^127.
+    pub(super) fn ratio(numerator: u128, denominator: u128, bits: u32) -> u128 {
+        let mut remainder = numerator;
+        let mut quotient = 0;
+        for _ in 0..bits {
+            remainder <<= 1;
+            quotient <<= 1;
+            if remainder >= denominator {
+                remainder -= denominator;
+                quotient |= 1;
+            }
+        }
+        quotient
+    }
+
+    /// exp(-x) for x in [0, 1), by its alternating series.
+    pub(super) fn exp_neg(x: u128) -> u128 {
+        let (mut term, mut even, mut odd) = (ONE, 0, 0);
+        for k in 1..64 {
+            if k % 2 == 1 {
+                even += term >> 1;
+            } else {
+                odd += term >> 1;
+            }
+            term = mul(term, x) / k;
+        }
+        (even - odd) << 1
+    }
+}
+
+/// The byte nearest to a decrypted word: round(word / Delta) modulo 2^8.
+pub(crate) fn round(word: u32) -> u8 {
+    (word.wrapping_add(DELTA / 2) / DELTA) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pir::params::Secret;
+
+    fn test_rng(seed: u8) -> ChaCha20Rng {
+        ChaCha20Rng::from_seed([seed; 32])
+    }
+
+    #[test]
+    fn public_matrix_is_the_chacha20_key_stream() {
+        // Key and nonce zero: the key stream of Bernstein's test vector, 76b8e0ada0f13d90...
+        let mut words = [0; 20];
+        PublicMatrix::new([0; 32]).row(0, 0, &mut words);
+        assert_eq!(&words[..4], &[0xade0_b876, 0x903d_f1a0, 0xe56a_5d40, 0x28bd_8653]);
+        // The same key with nonces 0100000000000000 and 0000000000000001 (draft-agl-tls-chacha20poly1305).
+        PublicMatrix::new([0; 32]).row(1, 0, &mut words);
+        assert_eq!(&words[..2], &[0xd6df_3fef, 0xfb78_15c6]);
+        PublicMatrix::new([0; 32]).row(1 << 56, 0, &mut words);
+        assert_eq!(&words[..2], &[0x7bba_9cde, 0xf59e_d6f3]);
+    }
+
+    #[test]
+    fn parts_of_a_row_agree_with_the_whole() {
+        let matrix = PublicMatrix::new([7; 32]);
+        let mut whole = vec![0; 400];
+        matrix.row(3, 0, &mut whole);
+        for (first, len) in [(0, 1), (1, 5), (15, 2), (16, 64), (63, 130), (64, 336), (399, 1)] {
+            let mut part = vec![0; len];
+            matrix.row(3, first, &mut part);
+            assert_eq!(part, whole[first..first + len], "{len} words from {first}");
+        }
+        let mut other = vec![0; 400];
+        matrix.row(4, 0, &mut other);
+        assert_ne!(whole, other);
+    }
+
+    #[test]
+    fn secrets_are_ternary_and_even() {
+        let mut rng = test_rng(1);
+        let mut counts = [0_u32; 3];
+        for _ in 0..100 {
+            for &s in TernarySecret::sample(&LweParameters::STANDARD, &mut rng).coefficients() {
+                counts[s.wrapping_add(1) as usize] += 1;
+            }
+        }
+        // 128,000 draws: a third is 42,667 with standard deviation 169; six of them pass.
+        for count in counts {
+            assert!((41_650..43_680).contains(&count), "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn gaussian_table_matches_an_independent_computation() {
+        // floor(2^96 P(|x| <= k)) to 60 digits, by mpmath.
+        let table = DiscreteGaussian::new(&LweParameters::STANDARD).table;
+        for (k, expected) in GAUSSIAN_640 {
+            assert_eq!(table[*k], *expected, "k = {k}");
+        }
+        assert!(table.windows(2).all(|w| w[0] < w[1]), "the table must grow");
+        assert!(table[table.len() - 1] < (1 << TABLE_BITS));
+    }
+
+    const GAUSSIAN_640: &[(usize, u128)] = &[
+        (0, 0x0ff5_2b40_64a1_f258_29df_05b2),
+        (1, 0x2f7c_60a7_3fd7_d188_26e8_b6ed),
+        (2, 0x4de1_5b3a_dda5_de9d_c9e7_ac0c),
+        (6, 0xb0d0_b934_23b9_46aa_10ad_1999),
+        (13, 0xf71c_1bc6_a8d9_fb0b_c6f2_555a),
+        (20, 0xffa7_e8f4_2ad7_bced_0088_1f07),
+        (40, 0xffff_fffe_fa3b_c3e8_6187_73e8),
+        (60, 0xffff_ffff_ffff_ffff_f1d0_5243),
+        (70, 0xffff_ffff_ffff_ffff_ffff_ffe9),
+    ];
+
+    #[test]
+    fn samples_have_the_moments_and_the_shape_of_the_distribution() {
+        for (n, sigma_hundredths) in [(1280, 640), (1280, 320), (1152, 1600)] {
+            let lwe = LweParameters::new(n, sigma_hundredths, Secret::Ternary).unwrap();
+            let sampler = DiscreteGaussian::new(&lwe);
+            let mut rng = test_rng(2);
+            const SAMPLES: usize = 200_000;
+            let draws: Vec<i32> = (0..SAMPLES).map(|_| sampler.sample(&mut rng) as i32).collect();
+            let count = SAMPLES as f64;
+            let mean = draws.iter().map(|&x| f64::from(x)).sum::<f64>() / count;
+            let variance = draws.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / count;
+            let sigma = lwe.sigma();
+            assert!(mean.abs() < 5.0 * sigma / count.sqrt(), "mean {mean}");
+            // The variance of a sample variance is 2 sigma^4 / count.
+            assert!((variance / sigma.powi(2) - 1.0).abs() < 5.0 * (2.0 / count).sqrt(), "variance {variance}");
+            // Chi-squared over -3 sigma .. 3 sigma, a cell a value.
+            let reach = (3.0 * sigma) as i32;
+            let total: f64 = (-400..=400).map(|x| (-f64::from(x * x) / (2.0 * sigma * sigma)).exp()).sum();
+            let chi_squared: f64 = (-reach..=reach)
+                .map(|x| {
+                    let expected = count * (-f64::from(x * x) / (2.0 * sigma * sigma)).exp() / total;
+                    let seen = draws.iter().filter(|&&d| d == x).count() as f64;
+                    (seen - expected).powi(2) / expected
+                })
+                .sum();
+            let cells = f64::from(2 * reach + 1);
+            assert!(chi_squared < cells + 5.0 * (2.0 * cells).sqrt(), "chi-squared {chi_squared} over {cells} cells");
+            assert!(draws.iter().all(|x| f64::from(x.abs()) < 12.0 * sigma));
+        }
+    }
+
+    #[test]
+    fn fixed_point_exponential_matches_floating_point() {
+        for (numerator, denominator) in [(5000, 640 * 640), (5000, 320 * 320), (5000, 1600 * 1600), (1, 2)] {
+            let x = fixed::ratio(numerator, denominator, fixed::BITS);
+            let got = fixed::exp_neg(x) as f64 / fixed::ONE as f64;
+            let want = (-(numerator as f64) / denominator as f64).exp();
+            assert!((got - want).abs() < 1e-15, "{got} for {want}");
+        }
+    }
+
+    #[test]
+    fn rounding_takes_back_any_error_below_half_of_delta() {
+        for byte in 0..=255_u8 {
+            let exact = u32::from(byte) * DELTA;
+            for error in [0, 1, DELTA / 2 - 1, 0_u32.wrapping_sub(DELTA / 2)] {
+                assert_eq!(round(exact.wrapping_add(error)), byte);
+            }
+            assert_eq!(round(exact.wrapping_add(DELTA / 2)), byte.wrapping_add(1));
+        }
+    }
+
+    #[test]
+    fn generators_of_the_operating_system_differ() {
+        let (mut a, mut b) = (secure_rng().unwrap(), secure_rng().unwrap());
+        assert_ne!([word(&mut a), word(&mut a)], [word(&mut b), word(&mut b)]);
+    }
+}
