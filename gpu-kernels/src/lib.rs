@@ -4,6 +4,9 @@
 //! [`arith`], so that the property tests speak for both. Every kernel lives beside a plain
 //! `reference` module (host only) that shares no code with it.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 pub mod arith;
+pub mod gemm;
+pub mod montgomery;
 pub mod ntt;
