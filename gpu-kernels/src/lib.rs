@@ -5,6 +5,8 @@
 //! `reference` module (host only) that shares no code with it.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
+// Loops over an index unroll into registers; `array::IntoIter` was seen to put the array into local memory.
+#![allow(clippy::needless_range_loop, clippy::manual_memcpy)]
 
 pub mod arith;
 pub mod gemm;

@@ -280,9 +280,9 @@ pub fn ntt_inverse<const LOG_N: usize, const RADIX: usize>(
         let read = |i| tile.read(i);
         let write = |i, x| {
             if first == 0 {
-                data.write(i, x)
+                data.write(i, x);
             } else {
-                tile.write(i, x)
+                tile.write(i, x);
             }
         };
         match LOG_N - first {
