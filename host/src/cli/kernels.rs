@@ -418,7 +418,17 @@ struct CheckResults {
     passed: usize,
     failed: usize,
     skipped: usize,
+    /// What a backend promises beside running kernels; empty with a filter.
+    promises: Vec<PromiseRow>,
     results: Vec<CheckRow>,
+}
+
+#[derive(Serialize)]
+struct PromiseRow {
+    name: &'static str,
+    /// `passed` or `failed`.
+    outcome: &'static str,
+    reason: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -469,6 +479,11 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
         .max()
         .unwrap_or(0);
     let bar = progress(variants.len() * arguments.seeds as usize);
+    let promises = if arguments.filter.is_empty() {
+        promises(&subject, arguments.seed, out)?
+    } else {
+        Vec::new()
+    };
     let mut rows = Vec::new();
     'all: for (kernel, variant) in variants {
         for seed in arguments.seed..=last {
@@ -513,6 +528,10 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
 
     let count = |outcome| rows.iter().filter(|row| row.outcome == outcome).count();
     let (passed, failed, skipped) = (count("passed"), count("failed"), count("skipped"));
+    let broken = promises
+        .iter()
+        .filter(|promise| promise.outcome == "failed")
+        .count();
     let mode = arguments.checked.then_some("checked");
     out.line(format_args!(
         "{passed} passed, {failed} failed, {skipped} skipped on {}{} ({}) in {:.1} s",
@@ -537,15 +556,53 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
         passed,
         failed,
         skipped,
+        promises,
         results: rows,
     };
     file.write_json(&results)?;
     match first {
+        _ if broken > 0 => Err(Failure::Failed(format!(
+            "the {} backend breaks {broken} of its promises, and {failed} of {runs} checks failed",
+            backend.kind()
+        ))),
         Some(first) => Err(Failure::Failed(format!(
             "{failed} of {runs} checks failed, first {first}"
         ))),
         None => Ok(()),
     }
+}
+
+/// Tries what the backend promises beside running kernels.
+fn promises(
+    subject: &Subject<'_>,
+    seed: u64,
+    out: &mut Output<'_>,
+) -> Result<Vec<PromiseRow>, Failure> {
+    let checked;
+    let backend = match subject {
+        Subject::Backend(backend) => *backend,
+        Subject::Checked => {
+            checked = Backend::cpu(Mode::Checked { seed });
+            &checked
+        }
+    };
+    let mut rows = Vec::new();
+    for promise in check::suite::PROMISES {
+        let reason = (promise.run)(backend).err().map(|error| error.to_string());
+        out.line(format_args!(
+            "{:<4}  {}  {}",
+            if reason.is_none() { "ok" } else { "FAIL" },
+            promise.name,
+            reason.as_deref().unwrap_or_default()
+        ))?;
+        out.flush()?;
+        rows.push(PromiseRow {
+            name: promise.name,
+            outcome: if reason.is_none() { "passed" } else { "failed" },
+            reason,
+        });
+    }
+    Ok(rows)
 }
 
 fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure> {
