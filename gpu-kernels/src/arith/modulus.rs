@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use simt::Element;
+
 use super::prime::is_prime_u32;
 
 /// `x - m` where that does not wrap, else `x`: brings `x < 2m` below `m`, for `m <= 2^31`.
@@ -63,6 +65,8 @@ unsafe impl bytemuck::Zeroable for Modulus {}
 // SAFETY: as above, and every bit pattern is a value of each field. A pattern that `new` would not make gives wrong
 // residues, never undefined behaviour: no function here indexes memory or divides by a field.
 unsafe impl bytemuck::Pod for Modulus {}
+// SAFETY: `repr(C)` over fixed-width integers.
+unsafe impl Element for Modulus {}
 
 /// A constant factor with its precomputed quotient, for [`Modulus::mul_shoup_lazy`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
@@ -78,6 +82,8 @@ pub struct Shoup {
 unsafe impl bytemuck::Zeroable for Shoup {}
 // SAFETY: as above, and every bit pattern is a value of each field.
 unsafe impl bytemuck::Pod for Shoup {}
+// SAFETY: `repr(C)` over fixed-width integers.
+unsafe impl Element for Shoup {}
 
 impl fmt::Debug for Modulus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,5 +2,8 @@
 
 mod byte_product;
 mod ceilings;
+mod gemm;
 mod gf128;
 mod harness;
+mod montgomery;
+mod ntt;

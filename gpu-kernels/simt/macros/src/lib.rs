@@ -71,9 +71,10 @@ use quote::{ToTokens, quote};
 ///
 /// `block`, `min_blocks` and `shared` are constant expressions and may name the const generics.
 /// `requires` may name the const generics and the parameters; a buffer is a `DeviceRef` there, so
-/// its length is `a.len()`. It may also name `grid`, the `Grid` of the launch, unless a parameter
-/// has that name: a kernel of one block per item can refuse a grid that leaves items out. `when` is
-/// evaluated while the macro expands, over integers without a size limit: literals, const generics, `+ - * / % << >> & | ^`, comparisons, `&& || !`, casts.
+/// its length is `a.len()`. They may also name `grid`, the `Grid` of the launch, unless a parameter
+/// has that name: so a kernel of one block per item refuses a grid that leaves items out.
+/// `when` is evaluated while the macro expands, over integers without a size limit: literals,
+/// const generics, `+ - * / % << >> & | ^`, comparisons, `&& || !`, casts.
 /// Device entries of a kernel with `arch = "sm_90a"` are compiled under `cfg(simt_sm_90a)` only.
 ///
 /// # Names
