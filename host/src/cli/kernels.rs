@@ -1,7 +1,7 @@
 //! `gristmill kernels list | show | check | bench`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
 use clap::Subcommand;
@@ -68,6 +68,10 @@ pub(super) struct CheckArguments {
     /// Write the results to a file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Hold the outputs against those of an earlier run, by the digests in its --json file: two
+    /// backends must give the same bits
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -444,6 +448,63 @@ struct CheckRow {
     reason: Option<String>,
 }
 
+/// The digests of an earlier run.
+struct Earlier {
+    backend: String,
+    digests: BTreeMap<(String, u64), String>,
+}
+
+impl Earlier {
+    fn read(path: &Path) -> Result<Self, Failure> {
+        #[derive(serde::Deserialize)]
+        struct Run {
+            backend: String,
+            results: Vec<Row>,
+        }
+        #[derive(serde::Deserialize)]
+        struct Row {
+            variant: String,
+            seed: u64,
+            digest: Option<String>,
+        }
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::Failed(format!("cannot read {}: {error}", path.display()))
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+        let run: Run = serde_json::from_str(&text).map_err(|error| failed(&error))?;
+        Ok(Self {
+            backend: run.backend,
+            digests: run
+                .results
+                .into_iter()
+                .filter_map(|row| Some(((row.variant, row.seed), row.digest?)))
+                .collect(),
+        })
+    }
+
+    /// A run that passed fails if its outputs are not those of the earlier run, or there are none.
+    fn compare(&self, report: &mut check::Report) {
+        let Outcome::Passed(digest) = &report.outcome else {
+            return;
+        };
+        let digest = digest.to_string();
+        let key = (report.variant.name.to_owned(), report.seed);
+        let backend = &self.backend;
+        match self.digests.get(&key) {
+            Some(earlier) if *earlier == digest => {}
+            Some(earlier) => {
+                report.outcome = Outcome::Failed(format!(
+                    "its outputs are not those of {backend}: digest {digest:.16}, there {earlier:.16}"
+                ));
+            }
+            None => {
+                report.outcome =
+                    Outcome::Failed(format!("the earlier run on {backend} has no digest of it"));
+            }
+        }
+    }
+}
+
 fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure> {
     if arguments.checked && matches!(arguments.backend, BackendArgument::Cuda) {
         return Err(Failure::Usage(
@@ -458,6 +519,11 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
             Failure::Usage("--seed plus --seeds passes 2^64: use a lower seed".into())
         })?;
     let variants = filtered(&arguments.filter)?;
+    let earlier = arguments
+        .against
+        .as_deref()
+        .map(Earlier::read)
+        .transpose()?;
     let file = ResultFile::create(arguments.json.as_deref())?;
     let started = SystemTime::now();
     let clock = Instant::now();
@@ -488,7 +554,10 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
     'all: for (kernel, variant) in variants {
         for seed in arguments.seed..=last {
             bar.set_message(variant.name);
-            let report = check::run(&subject, kernel, variant, seed);
+            let mut report = check::run(&subject, kernel, variant, seed);
+            if let Some(earlier) = &earlier {
+                earlier.compare(&mut report);
+            }
             bar.inc(1);
             let (outcome, digest, reason) = match &report.outcome {
                 Outcome::Passed(digest) => ("passed", Some(digest.to_string()), None),
