@@ -156,7 +156,32 @@ fn check_writes_its_results() {
     }
     // A digest is of the outputs, so seeds differ and repetitions do not.
     assert_ne!(rows[0]["digest"], rows[1]["digest"]);
-    assert_eq!(run(&mut gristmill(&arguments)).stdout.len(), text.len());
+    let against = |path: &std::path::Path, filter| {
+        run(&mut gristmill(&[
+            "kernels",
+            "check",
+            "--backend",
+            "cpu",
+            "--checked",
+            "--filter",
+            filter,
+            "--seed",
+            "5",
+            "--against",
+            path.to_str().expect("a path"),
+        ]))
+    };
+    assert!(against(&path, "montgomery_mul__").status.success());
+    let missing = against(&path, "to_montgomery__");
+    assert_eq!(missing.status.code(), Some(1));
+    let other = folder.path().join("other.json");
+    let text = std::fs::read_to_string(&path).expect("the file");
+    let digest = rows[0]["digest"].as_str().expect("a digest");
+    std::fs::write(&other, text.replace(digest, &"0".repeat(64))).expect("a file");
+    let differs = against(&other, "montgomery_mul__");
+    assert_eq!(differs.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&differs.stdout);
+    assert!(text.contains("not those of cpu"), "{text}");
 }
 
 #[test]
