@@ -162,14 +162,16 @@ impl Bounds {
 
     /// The directives that go between an entry point's parameters and its body.
     fn directives(self) -> String {
-        let mut text = format!("\n.maxntid {}, 1, 1\n", self.block);
-        if self.min_blocks > 0 {
-            text += &format!(".minnctapersm {}\n", self.min_blocks);
-        }
-        if self.max_registers > 0 {
-            text += &format!(".maxnreg {}\n", self.max_registers);
-        }
-        text
+        let line = |name: &str, value| {
+            if value > 0 {
+                format!("{name} {value}\n")
+            } else {
+                String::new()
+            }
+        };
+        format!("\n.maxntid {}, 1, 1\n", self.block)
+            + &line(".minnctapersm", self.min_blocks)
+            + &line(".maxnreg", self.max_registers)
     }
 }
 

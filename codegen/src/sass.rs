@@ -100,10 +100,11 @@ impl Section<'_> {
                 .target()
                 .and_then(|label| self.labels.get(label));
             // A branch to itself is the trap behind the last instruction, not a loop.
-            if let Some(&target) = target.filter(|&&target| target < at) {
-                if self.reaches(target, at) {
-                    spans.push((target, at));
-                }
+            if let Some(&target) = target
+                && target < at
+                && self.reaches(target, at)
+            {
+                spans.push((target, at));
             }
         }
         spans
@@ -201,15 +202,15 @@ mod tests {
     const CALL_IN_A_LOOP: &str = include_str!("../testdata/call_in_a_loop.sass");
 
     fn listing(lines: &[&str]) -> String {
-        let mut text = String::from("\t.section\t.text.k,\"ax\",@progbits\n");
-        for (at, line) in lines.iter().enumerate() {
+        let line = |(at, line): (usize, &&str)| {
             if line.ends_with(':') {
-                text += &format!("{line}\n");
+                format!("{line}\n")
             } else {
-                text += &format!("        /*{:04x}*/               {line} ;\n", at * 16);
+                format!("        /*{:04x}*/               {line} ;\n", at * 16)
             }
-        }
-        text
+        };
+        let lines: Vec<_> = lines.iter().enumerate().map(line).collect();
+        format!("\t.section\t.text.k,\"ax\",@progbits\n{}", lines.concat())
     }
 
     #[test]

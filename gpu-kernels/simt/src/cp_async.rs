@@ -8,7 +8,7 @@
 use core::arch::asm;
 
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::emulator::access;
+use crate::emulator::{access, check};
 use crate::{Element, Global, Shared};
 
 /// The three widths.
@@ -49,7 +49,7 @@ pub fn commit() {
         asm!("cp.async.commit_group;", options(nostack));
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    access::commit_copies();
+    check::commit_copies();
 }
 
 /// Waits for all of this thread's groups but the last `N` to arrive.
@@ -62,7 +62,7 @@ pub fn wait_group<const N: usize>() {
         asm!("cp.async.wait_group {};", const N, options(nostack));
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    access::wait_copies(N);
+    check::wait_copies(N);
 }
 
 /// Waits for all of this thread's copies, committed or not.
@@ -76,7 +76,7 @@ pub fn wait_all() {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        access::commit_copies();
-        access::wait_copies(0);
+        check::commit_copies();
+        check::wait_copies(0);
     }
 }

@@ -128,7 +128,7 @@ impl<T: Element> Shared<T> {
             self.address
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        block::with_current(|block| block.shared_offset(self.address))
+        block::shared_offset(self.address)
     }
 
     /// Element `i`: `ld.shared`.

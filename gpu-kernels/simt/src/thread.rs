@@ -53,11 +53,11 @@ index! {
     /// Threads of a block along `z`.
     block_dim_z = _block_dim_z, |_| 1;
     /// Blocks of the grid along `x`.
-    grid_dim_x = _grid_dim_x, |block| block.grid()[0];
+    grid_dim_x = _grid_dim_x, |block| block.grid().x;
     /// Blocks of the grid along `y`.
-    grid_dim_y = _grid_dim_y, |block| block.grid()[1];
+    grid_dim_y = _grid_dim_y, |block| block.grid().y;
     /// Blocks of the grid along `z`.
-    grid_dim_z = _grid_dim_z, |block| block.grid()[2];
+    grid_dim_z = _grid_dim_z, |block| block.grid().z;
 }
 
 /// This thread's place in its warp, below 32.

@@ -275,14 +275,19 @@ fn available() -> Option<MemoryInfo> {
         let used = number("/sys/fs/cgroup/memory.current")
             .or_else(|| number("/sys/fs/cgroup/memory/memory.usage_in_bytes"))?;
         // The page cache counts as used, but gives way.
-        let cache = ["/sys/fs/cgroup/memory.stat", "/sys/fs/cgroup/memory/memory.stat"]
-            .iter()
-            .find_map(|path| {
-                let text = std::fs::read_to_string(path).ok()?;
-                let line = text.lines().find(|line| line.starts_with("inactive_file "))?;
-                line.split_whitespace().nth(1)?.parse().ok()
-            })
-            .unwrap_or(0);
+        let cache = [
+            "/sys/fs/cgroup/memory.stat",
+            "/sys/fs/cgroup/memory/memory.stat",
+        ]
+        .iter()
+        .find_map(|path| {
+            let text = std::fs::read_to_string(path).ok()?;
+            let line = text
+                .lines()
+                .find(|line| line.starts_with("inactive_file "))?;
+            line.split_whitespace().nth(1)?.parse().ok()
+        })
+        .unwrap_or(0);
         let used = used.saturating_sub(cache);
         (limit < machine.total).then(|| MemoryInfo {
             free: limit.saturating_sub(used),

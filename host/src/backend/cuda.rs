@@ -19,14 +19,13 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use codegen::image::{Image, Match};
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
-use codegen::image::Match;
 use simt::launch::{Launch, LaunchError, RawArg, RawBuffer, VariantInfo};
 
 use super::error::Error;
 use super::{Capability, CudaVersion, Device, DeviceInfo, Kind, MIN_CUDA, MemoryInfo, lock};
-use crate::image;
 
 /// Every driver symbol that this file reaches through cudarc.
 const SYMBOLS: &[&str] = &[
@@ -151,6 +150,7 @@ fn message(error: DriverError) -> String {
 /// The GPU behind the `cuda` backend.
 pub(super) struct Cuda {
     context: Arc<Context>,
+    image: &'static Image,
     info: DeviceInfo,
     version: CudaVersion,
     /// Fills of new memory run here.
@@ -167,8 +167,9 @@ struct Function {
 // SAFETY: a function handle is valid in every thread while its module is loaded.
 unsafe impl Send for Function {}
 
-/// Opens the first GPU that the driver shows (CUDA_VISIBLE_DEVICES chooses).
-pub(super) fn open() -> Result<Cuda, Error> {
+/// Opens the first GPU that the driver shows (CUDA_VISIBLE_DEVICES chooses), to run the kernels
+/// of `image`.
+pub(super) fn open(image: &'static Image) -> Result<Cuda, Error> {
     // SAFETY: loads `libcuda` and drops it again; the library may be loaded more than once.
     if !unsafe { sys::is_culib_present() } {
         return Err(Error::NoDriver);
@@ -248,6 +249,7 @@ pub(super) fn open() -> Result<Cuda, Error> {
     let fill = Stream::new(&context)?;
     Ok(Cuda {
         context,
+        image,
         info,
         version,
         fill,
@@ -410,9 +412,8 @@ impl Device for Cuda {
         self.context.bind()?;
         // SAFETY: the destination is inside a live allocation; `data` outlives the copy,
         // because the stream is synchronised before this returns.
-        let started = unsafe {
-            result::memcpy_htod_async(memory.address + offset as u64, data, stream.raw)
-        };
+        let started =
+            unsafe { result::memcpy_htod_async(memory.address + offset as u64, data, stream.raw) };
         let done = self.synchronize(stream);
         self.context.check("cuMemcpyHtoDAsync", started)?;
         done
@@ -427,9 +428,8 @@ impl Device for Cuda {
         debug_assert!(offset + data.len() <= memory.bytes);
         self.context.bind()?;
         // SAFETY: as in `upload`.
-        let started = unsafe {
-            result::memcpy_dtoh_async(data, memory.address + offset as u64, stream.raw)
-        };
+        let started =
+            unsafe { result::memcpy_dtoh_async(data, memory.address + offset as u64, stream.raw) };
         let done = self.synchronize(stream);
         self.context.check("cuMemcpyDtoHAsync", started)?;
         done
@@ -512,7 +512,9 @@ impl Device for Cuda {
             Err(DriverError(sys::CUresult::CUDA_ERROR_INVALID_HANDLE)) => Err(Error::NotRecorded),
             other => {
                 let milliseconds = self.context.check("cuEventElapsedTime", other)?;
-                Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
+                Ok(Duration::from_secs_f64(
+                    f64::from(milliseconds.max(0.0)) / 1e3,
+                ))
             }
         }
     }
@@ -601,7 +603,9 @@ impl Cuda {
             call,
             message,
         };
-        self.context.bind().map_err(|error| refusal(launch, error))?;
+        self.context
+            .bind()
+            .map_err(|error| refusal(launch, error))?;
         // The driver copies every argument before `cuLaunchKernel` returns. Buffers are
         // passed as their address.
         let mut arguments: Vec<*mut c_void> = launch
@@ -647,7 +651,7 @@ impl Cuda {
     }
 
     fn load(&self, variant: &'static VariantInfo) -> Result<Function, Error> {
-        let code = Code::of(variant.name, &self.info)?;
+        let code = Code::of(self.image, variant.name, &self.info)?;
         self.context.bind()?;
         // SAFETY: a cubin as ptxas wrote it, or PTX ending in a null byte; the driver copies it.
         let loaded = unsafe { result::module::load_data(code.bytes.as_ptr().cast()) };
@@ -734,8 +738,7 @@ struct Code {
 }
 
 impl Code {
-    fn of(variant: &'static str, device: &DeviceInfo) -> Result<Self, Error> {
-        let image = image::embedded()?;
+    fn of(image: &Image, variant: &'static str, device: &DeviceInfo) -> Result<Self, Error> {
         let arch = device.arch().unwrap_or_default();
         let selected = device
             .capability
@@ -776,9 +779,14 @@ impl Code {
     }
 }
 
-/// Whether this binary holds any code that the GPU can run.
-pub(super) fn has_code(device: &DeviceInfo) -> Result<(), Error> {
-    let image = image::embedded()?;
+impl Cuda {
+    /// Whether the image holds any code that the GPU can run.
+    pub(super) fn has_code(&self) -> Result<(), Error> {
+        has_code(self.image, &self.info)
+    }
+}
+
+fn has_code(image: &Image, device: &DeviceInfo) -> Result<(), Error> {
     let arch = device.arch().unwrap_or_default();
     if image.is_empty() {
         return Err(Error::EmptyImage { arch });
@@ -921,7 +929,9 @@ impl Drop for Event {
             return;
         }
         // SAFETY: created by `Cuda::event`, destroyed once; the driver keeps what it still needs.
-        ignore("cuEventDestroy", unsafe { result::event::destroy(self.raw) });
+        ignore("cuEventDestroy", unsafe {
+            result::event::destroy(self.raw)
+        });
     }
 }
 

@@ -31,7 +31,8 @@ pub enum Error {
     #[error(
         "the NVIDIA driver here {found}, Gristmill's kernels need CUDA {}: \
          install driver {} or later, or use `--backend cpu`",
-        super::MIN_CUDA, super::MIN_DRIVER_RELEASE
+        super::MIN_CUDA,
+        super::MIN_DRIVER_RELEASE
     )]
     DriverTooOld {
         /// Which CUDA version it knows, or which symbol it lacks.
@@ -176,5 +177,7 @@ pub enum Error {
 }
 
 fn after(kernel: Option<&'static str>) -> String {
-    kernel.map_or_else(String::new, |kernel| format!(" (the last launch was `{kernel}`)"))
+    kernel.map_or_else(String::new, |kernel| {
+        format!(" (the last launch was `{kernel}`)")
+    })
 }

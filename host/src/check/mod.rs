@@ -100,9 +100,7 @@ impl fmt::Display for Digest {
 #[non_exhaustive]
 pub enum CheckError {
     /// An output is not what the reference says.
-    #[error(
-        "{place} is {got}, expected {expected} (the first of {wrong} wrong among {all})"
-    )]
+    #[error("{place} is {got}, expected {expected} (the first of {wrong} wrong among {all})")]
     Mismatch {
         /// Output and index, for instance `c[17]`.
         place: String,

@@ -95,8 +95,16 @@ impl Inputs {
         let elements = (0..len)
             .map(|_| self.number_below(modulus.into()) as u32)
             .collect();
-        let edges = [0, 1, 2, modulus - 1, modulus - 2, modulus / 2, modulus / 2 + 1]
-            .map(|edge| edge % modulus);
+        let edges = [
+            0,
+            1,
+            2,
+            modulus - 1,
+            modulus - 2,
+            modulus / 2,
+            modulus / 2 + 1,
+        ]
+        .map(|edge| edge % modulus);
         self.with_edges(elements, &edges)
     }
 
@@ -155,9 +163,8 @@ pub fn compare_at<T: Element + Debug>(
             expected: expected.len(),
         });
     }
-    let differ = |(got, expected): &(&T, &T)| {
-        bytemuck::bytes_of(*got) != bytemuck::bytes_of(*expected)
-    };
+    let differ =
+        |(got, expected): &(&T, &T)| bytemuck::bytes_of(*got) != bytemuck::bytes_of(*expected);
     let pairs = || got.iter().zip(expected);
     let Some(index) = pairs().position(|pair| differ(&pair)) else {
         return Ok(());

@@ -244,7 +244,9 @@ fn show(
             .iter()
             .find(|entry| entry.arch == arch)
             .ok_or_else(|| {
-                Failure::Usage(format!("this binary holds `{name}` for {names}, not for {arch}"))
+                Failure::Usage(format!(
+                    "this binary holds `{name}` for {names}, not for {arch}"
+                ))
             })?,
         (None, [only]) => only,
         (None, _) => {
@@ -437,7 +439,9 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
     let last = arguments
         .seed
         .checked_add(arguments.seeds - 1)
-        .ok_or_else(|| Failure::Usage("--seed plus --seeds passes 2^64: use a lower seed".into()))?;
+        .ok_or_else(|| {
+            Failure::Usage("--seed plus --seeds passes 2^64: use a lower seed".into())
+        })?;
     let variants = filtered(&arguments.filter)?;
     let started = SystemTime::now();
     let clock = Instant::now();

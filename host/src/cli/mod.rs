@@ -177,7 +177,10 @@ mod tests {
                 panic!("{arguments:?}: {failure:?}");
             };
             assert!(!line.contains('\n') && line.len() > 20, "{line}");
-            assert!(!line.contains("Usage") && !line.starts_with("error"), "{line}");
+            assert!(
+                !line.contains("Usage") && !line.starts_with("error"),
+                "{line}"
+            );
         }
     }
 }

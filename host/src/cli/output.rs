@@ -17,7 +17,9 @@ impl Output<'_> {
     }
 
     pub(super) fn text(&mut self, text: &str) -> Result<(), Failure> {
-        self.0.write_all(text.as_bytes()).map_err(|error| written(&error))
+        self.0
+            .write_all(text.as_bytes())
+            .map_err(|error| written(&error))
     }
 
     pub(super) fn line(&mut self, line: impl std::fmt::Display) -> Result<(), Failure> {

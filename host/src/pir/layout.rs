@@ -9,6 +9,8 @@
 //!
 //! Everything is public here: no function of this module sees which record is wanted.
 
+use std::collections::BTreeSet;
+
 use rayon::prelude::*;
 
 use super::params::{LweParameters, MAX_LOG2_FAILURE, NoiseModel};
@@ -56,7 +58,11 @@ pub struct LayoutPolicy {
 impl Default for LayoutPolicy {
     /// Databases up to 8 GiB, hints up to 1 GiB, 100 queries a hint.
     fn default() -> Self {
-        Self { database_bytes: 8 << 30, hint_bytes: 1 << 30, queries_per_hint: 100 }
+        Self {
+            database_bytes: 8 << 30,
+            hint_bytes: 1 << 30,
+            queries_per_hint: 100,
+        }
     }
 }
 
@@ -115,7 +121,9 @@ pub enum LayoutError {
     },
     /// Too many columns: a record would be decoded wrongly, or a secret used for more samples than the
     /// security estimate covers.
-    #[error("a database of {columns} columns fails with probability 2^{log2_failure:.1} a record, or passes {max_columns} columns: 2^-40 is asked for")]
+    #[error(
+        "a database of {columns} columns fails with probability 2^{log2_failure:.1} a record, or passes {max_columns} columns: 2^-40 is asked for"
+    )]
     TooManyColumns {
         /// D0.
         columns: u64,
@@ -160,31 +168,37 @@ impl Layout {
     /// # Errors
     ///
     /// [`LayoutError`] where every layout passes a limit; the text says by how much.
-    pub fn choose(shape: &RecordShape, lwe: &LweParameters, policy: &LayoutPolicy) -> Result<Self, LayoutError> {
+    pub fn choose(
+        shape: &RecordShape,
+        lwe: &LweParameters,
+        policy: &LayoutPolicy,
+    ) -> Result<Self, LayoutError> {
         let candidates = Self::candidates(shape, lwe, policy)?;
-        let best = candidates.iter().filter(|c| c.hint_bytes <= policy.hint_bytes);
+        let best = candidates
+            .iter()
+            .filter(|c| c.hint_bytes <= policy.hint_bytes);
         if let Some(best) = best.min_by(|a, b| a.cost.total_cmp(&b.cost)) {
             return Ok(best.layout);
         }
         let slot_bytes = slot(shape)?.1;
-        match candidates.iter().map(|c| c.hint_bytes).min() {
-            Some(hint_bytes) => Err(LayoutError::HintTooLarge {
+        if let Some(hint_bytes) = candidates.iter().map(|c| c.hint_bytes).min() {
+            Err(LayoutError::HintTooLarge {
                 records: shape.records,
                 slot_bytes,
                 hint_bytes: hint_bytes.into(),
                 limit: policy.hint_bytes,
-            }),
-            None => {
-                // Even with the tallest columns weighed there are too many of them.
-                let max_columns = lwe.max_columns(slot_bytes);
-                let rows = u128::from(shape.records).div_ceil(max_columns.into()) * u128::from(slot_bytes);
-                Err(LayoutError::HintTooLarge {
-                    records: shape.records,
-                    slot_bytes,
-                    hint_bytes: rows * lwe.dimension() as u128 * 4,
-                    limit: policy.hint_bytes,
-                })
-            }
+            })
+        } else {
+            // Even with the tallest columns weighed there are too many of them.
+            let max_columns = lwe.max_columns(slot_bytes);
+            let rows =
+                u128::from(shape.records).div_ceil(max_columns.into()) * u128::from(slot_bytes);
+            Err(LayoutError::HintTooLarge {
+                records: shape.records,
+                slot_bytes,
+                hint_bytes: rows * lwe.dimension() as u128 * 4,
+                limit: policy.hint_bytes,
+            })
         }
     }
 
@@ -203,41 +217,72 @@ impl Layout {
         let padded_bytes = u128::from(shape.records) * u128::from(slot_bytes);
         if padded_bytes > policy.database_bytes.into() {
             let (records, limit) = (shape.records, policy.database_bytes);
-            return Err(LayoutError::DatabaseTooLarge { records, slot_bytes, padded_bytes, limit });
+            return Err(LayoutError::DatabaseTooLarge {
+                records,
+                slot_bytes,
+                padded_bytes,
+                limit,
+            });
         }
         let (total_bytes, longest) = (shape.total_bytes, shape.longest);
-        if padded_bytes > SMALL_DATABASE.into() && padded_bytes / u128::from(MAX_PADDING_FACTOR) > total_bytes.into() {
-            return Err(LayoutError::PaddingExplodes { total_bytes, padded_bytes, longest });
+        if padded_bytes > SMALL_DATABASE.into()
+            && padded_bytes / u128::from(MAX_PADDING_FACTOR) > total_bytes.into()
+        {
+            return Err(LayoutError::PaddingExplodes {
+                total_bytes,
+                padded_bytes,
+                longest,
+            });
         }
         // The limits above keep every product below far from 2^63.
         let hint_weight = 1.0 + lwe.dimension() as f64 / f64::from(policy.queries_per_hint.max(1));
         let max_columns = u64::from(lwe.max_columns(slot_bytes));
-        let (records, layout) = (shape.records, |records_per_column: u64, columns_per_record: u64| Self {
-            records: shape.records,
-            max_record_bytes: shape.longest as u32,
-            prefix_bytes,
-            records_per_column: records_per_column as u32,
-            columns_per_record: columns_per_record as u32,
-        });
+        let (records, layout) = (
+            shape.records,
+            |records_per_column: u64, columns_per_record: u64| Self {
+                records: shape.records,
+                max_record_bytes: shape.longest as u32,
+                prefix_bytes,
+                records_per_column: records_per_column as u32,
+                columns_per_record: columns_per_record as u32,
+            },
+        );
         // Whole records: N / r columns up, r S rows down and hint_weight times that: least near
         // r = sqrt(N / (S hint_weight)).
         let ideal = (records as f64 / (slot_bytes as f64 * hint_weight)).sqrt() as u64;
         let least = records.div_ceil(max_columns).max(1);
-        let around = ideal.saturating_sub(REACH).max(least)..=(ideal + REACH).max(least).min(records.max(least));
-        let whole = around.map(|per_column| layout(per_column, 1));
+        let near = ideal.saturating_sub(REACH).max(1)..=ideal.saturating_add(REACH);
+        // The fewest that the number of columns allows, and the most that the limit of the hint does.
+        let hint_of_one = 4 * lwe.dimension() as u64 * slot_bytes;
+        let whole: BTreeSet<u64> = near
+            .chain([least, policy.hint_bytes / hint_of_one])
+            .map(|per_column| per_column.clamp(least, records))
+            .collect();
+        let whole = whole.into_iter().map(|per_column| layout(per_column, 1));
         // Spanning: fewer rows, a smaller hint, more columns and more queries.
-        let most = slot_bytes.min(max_columns / records).min(MAX_COLUMNS_PER_RECORD.into());
+        let most = slot_bytes
+            .min(max_columns / records)
+            .min(MAX_COLUMNS_PER_RECORD.into());
         let spanning = (2..=most).map(|columns| layout(1, columns));
         Ok(whole
             .chain(spanning)
             // Rows that hold nothing of any slot would be waste: 10 bytes over 6 columns take 5.
-            .filter(|l| u64::from(l.columns_per_record) * l.rows() < slot_bytes + l.rows() || l.columns_per_record == 1)
+            .filter(|l| {
+                u64::from(l.columns_per_record) * l.rows() < slot_bytes + l.rows()
+                    || l.columns_per_record == 1
+            })
             .filter(|l| l.check(lwe).is_ok())
             .map(|layout| {
                 let hint_bytes = layout.hint_bytes(lwe);
                 let (up_bytes, down_bytes) = (layout.up_bytes(), layout.down_bytes());
                 let spread = hint_bytes as f64 / f64::from(policy.queries_per_hint.max(1));
-                Candidate { layout, hint_bytes, up_bytes, down_bytes, cost: (up_bytes + down_bytes) as f64 + spread }
+                Candidate {
+                    layout,
+                    hint_bytes,
+                    up_bytes,
+                    down_bytes,
+                    cost: (up_bytes + down_bytes) as f64 + spread,
+                }
             })
             .collect())
     }
@@ -255,7 +300,13 @@ impl Layout {
         columns_per_record: u32,
         lwe: &LweParameters,
     ) -> Result<Self, LayoutError> {
-        let layout = Self { records, max_record_bytes, prefix_bytes, records_per_column, columns_per_record };
+        let layout = Self {
+            records,
+            max_record_bytes,
+            prefix_bytes,
+            records_per_column,
+            columns_per_record,
+        };
         if records == 0 {
             return Err(LayoutError::NoRecords);
         }
@@ -263,7 +314,9 @@ impl Layout {
             return Err(LayoutError::Inconsistent("the length prefix"));
         }
         if u64::from(max_record_bytes) >> (8 * u32::from(prefix_bytes)) != 0 && prefix_bytes != 0 {
-            return Err(LayoutError::Inconsistent("records longer than their prefix can say"));
+            return Err(LayoutError::Inconsistent(
+                "records longer than their prefix can say",
+            ));
         }
         let whole = records_per_column >= 1 && columns_per_record == 1;
         let spanning = records_per_column == 1 && columns_per_record >= 1;
@@ -289,7 +342,11 @@ impl Layout {
         let (columns, max_columns) = (self.columns(), lwe.max_columns(self.slot_bytes()));
         let log2_failure = self.log2_failure(lwe);
         if columns > max_columns.into() || log2_failure > MAX_LOG2_FAILURE {
-            return Err(LayoutError::TooManyColumns { columns, max_columns, log2_failure });
+            return Err(LayoutError::TooManyColumns {
+                columns,
+                max_columns,
+                log2_failure,
+            });
         }
         Ok(())
     }
@@ -413,6 +470,13 @@ impl ByteMatrix {
         &self.entries[row * self.columns..(row + 1) * self.columns]
     }
 
+    /// The matrix with one entry changed.
+    #[cfg(test)]
+    pub(crate) fn with_entry(mut self, at: usize, entry: i8) -> Self {
+        self.entries[at] = entry;
+        self
+    }
+
     /// Lays records out.
     ///
     /// # Errors
@@ -427,32 +491,52 @@ impl ByteMatrix {
         }
         let (rows, columns) = (layout.rows() as usize, layout.columns() as usize);
         let mut entries = Vec::new();
-        entries.try_reserve_exact(rows * columns).map_err(|_| LayoutError::DatabaseTooLarge {
-            records: layout.records,
-            slot_bytes: layout.slot_bytes(),
-            padded_bytes: layout.database_bytes().into(),
-            limit: isize::MAX as u64,
-        })?;
+        entries
+            .try_reserve_exact(rows * columns)
+            .map_err(|_| LayoutError::DatabaseTooLarge {
+                records: layout.records,
+                slot_bytes: layout.slot_bytes(),
+                padded_bytes: layout.database_bytes().into(),
+                limit: isize::MAX as u64,
+            })?;
         entries.resize(rows * columns, 0);
-        let (per_column, per_record) = (layout.records_per_column as usize, layout.columns_per_record as usize);
+        let (per_column, per_record) = (
+            layout.records_per_column as usize,
+            layout.columns_per_record as usize,
+        );
         // Height of the part of a slot in one column.
         let height = rows / per_column;
-        entries.par_chunks_mut(columns).enumerate().for_each(|(row, entries)| {
-            let (slot, offset) = (row / height, row % height);
-            for (column, entry) in entries.iter_mut().enumerate() {
-                let index = column / per_record * per_column + slot;
-                let byte = column % per_record * height + offset;
-                *entry = signed(records.get(index).map_or(PADDING, |record| slot_byte(record, layout, byte)));
-            }
-        });
-        Ok(Self { rows, columns, entries })
+        entries
+            .par_chunks_mut(columns)
+            .enumerate()
+            .for_each(|(row, entries)| {
+                let (slot, offset) = (row / height, row % height);
+                for (column, entry) in entries.iter_mut().enumerate() {
+                    let index = column / per_record * per_column + slot;
+                    let byte = column % per_record * height + offset;
+                    *entry = signed(
+                        records
+                            .get(index)
+                            .map_or(PADDING, |record| slot_byte(record, layout, byte)),
+                    );
+                }
+            });
+        Ok(Self {
+            rows,
+            columns,
+            entries,
+        })
     }
 }
 
 /// Byte `at` of the slot of `record`.
 fn slot_byte(record: &[u8], layout: &Layout, at: usize) -> u8 {
     let prefix = usize::from(layout.prefix_bytes);
-    if at < prefix { (record.len() >> (8 * at)) as u8 } else { record.get(at - prefix).copied().unwrap_or(PADDING) }
+    if at < prefix {
+        (record.len() >> (8 * at)) as u8
+    } else {
+        record.get(at - prefix).copied().unwrap_or(PADDING)
+    }
 }
 
 /// b - 128 as a signed byte.
@@ -471,7 +555,12 @@ mod tests {
     const LWE: LweParameters = LweParameters::STANDARD;
 
     fn shape(records: u64, longest: u64) -> RecordShape {
-        RecordShape { records, longest, of_one_length: true, total_bytes: records * longest }
+        RecordShape {
+            records,
+            longest,
+            of_one_length: true,
+            total_bytes: records * longest,
+        }
     }
 
     fn choose(records: u64, longest: u64) -> Result<Layout, LayoutError> {
@@ -486,11 +575,29 @@ mod tests {
 
     #[test]
     fn slots_know_their_prefix() {
-        let slot_of = |longest, of_one_length| slot(&RecordShape { records: 1, longest, of_one_length, total_bytes: 1 });
+        let slot_of = |longest, of_one_length| {
+            slot(&RecordShape {
+                records: 1,
+                longest,
+                of_one_length,
+                total_bytes: 1,
+            })
+        };
         assert_eq!(slot_of(8, true), Ok((0, 8)));
         assert_eq!(slot_of(0, true), Ok((1, 1)));
-        for (longest, prefix) in [(0, 1), (255, 1), (256, 2), (65535, 2), (65536, 3), (1 << 24, 4)] {
-            assert_eq!(slot_of(longest, false), Ok((prefix, longest + u64::from(prefix))), "{longest}");
+        for (longest, prefix) in [
+            (0, 1),
+            (255, 1),
+            (256, 2),
+            (65535, 2),
+            (65536, 3),
+            (1 << 24, 4),
+        ] {
+            assert_eq!(
+                slot_of(longest, false),
+                Ok((prefix, longest + u64::from(prefix))),
+                "{longest}"
+            );
         }
     }
 
@@ -500,8 +607,14 @@ mod tests {
         for records in [1, 2, 3, 100, 1_000] {
             for bytes in 1..=8 {
                 let layout = choose(records, bytes).unwrap();
-                assert!(layout.database_bytes() >= records * bytes, "{records} x {bytes}");
-                assert!(layout.database_bytes() < 2 * records * bytes + 64 * bytes, "{records} x {bytes}: {layout:?}");
+                assert!(
+                    layout.database_bytes() >= records * bytes,
+                    "{records} x {bytes}"
+                );
+                assert!(
+                    layout.database_bytes() < 2 * records * bytes + 64 * bytes,
+                    "{records} x {bytes}: {layout:?}"
+                );
             }
         }
     }
@@ -520,7 +633,10 @@ mod tests {
         for log2_records in 0..=20 {
             for log2_bytes in 0..=(30 - log2_records).min(20) {
                 let layout = choose(1 << log2_records, 1 << log2_bytes).unwrap();
-                assert!(layout.hint_bytes(&LWE) <= 1 << 30, "2^{log2_records} x 2^{log2_bytes}");
+                assert!(
+                    layout.hint_bytes(&LWE) <= 1 << 30,
+                    "2^{log2_records} x 2^{log2_bytes}"
+                );
             }
         }
     }
@@ -529,7 +645,11 @@ mod tests {
     #[test]
     fn wide_records_keep_the_hint_small() {
         let layout = choose(1 << 16, 3584).unwrap();
-        assert!(layout.hint_bytes(&LWE) <= 20 << 20, "{} bytes", layout.hint_bytes(&LWE));
+        assert!(
+            layout.hint_bytes(&LWE) <= 20 << 20,
+            "{} bytes",
+            layout.hint_bytes(&LWE)
+        );
         assert!(layout.hint_bytes(&LWE) < layout.database_bytes() / 10);
     }
 
@@ -546,8 +666,29 @@ mod tests {
         let layout = choose(10, 32 << 10).unwrap();
         assert!(layout.columns_per_record() > 1, "{layout:?}");
         assert!(layout.rows() * u64::from(layout.columns_per_record()) >= 32 << 10);
-        assert_eq!(layout.columns(), 10 * u64::from(layout.columns_per_record()));
-        assert!(layout.hint_bytes(&LWE) < (4 * 1280) << 15, "no smaller than a column a record");
+        assert_eq!(
+            layout.columns(),
+            10 * u64::from(layout.columns_per_record())
+        );
+        assert!(
+            layout.hint_bytes(&LWE) < (4 * 1280) << 15,
+            "no smaller than a column a record"
+        );
+    }
+
+    #[test]
+    fn a_tight_limit_of_the_hint_is_kept() {
+        let shape = shape(7884, 172);
+        for (hint_bytes, per_column) in [(880_640, 1), (1_761_279, 1), (1_761_280, 2)] {
+            let policy = LayoutPolicy {
+                hint_bytes,
+                // A hint that costs nothing: only the limit holds it.
+                queries_per_hint: u32::MAX,
+                ..LayoutPolicy::default()
+            };
+            let layout = Layout::choose(&shape, &LWE, &policy).unwrap();
+            assert_eq!(layout.records_per_column(), per_column, "{hint_bytes}");
+        }
     }
 
     #[test]
@@ -558,21 +699,37 @@ mod tests {
             database.to_string(),
             "1048576 records padded to 16384 bytes each take 17179869184 bytes and 8589934592 are allowed: split the database"
         );
-        let one_long = RecordShape { records: 10_000, longest: 1 << 18, of_one_length: false, total_bytes: 1 << 19 };
+        let one_long = RecordShape {
+            records: 10_000,
+            longest: 1 << 18,
+            of_one_length: false,
+            total_bytes: 1 << 19,
+        };
         let padding = Layout::choose(&one_long, &LWE, &policy).unwrap_err();
         assert_eq!(
             padding.to_string(),
             "524288 bytes of records become 2621470000 when each is padded to the longest, 262144 bytes: shorten or split the long ones"
         );
-        let small = LayoutPolicy { hint_bytes: 100_000, ..policy };
+        let small = LayoutPolicy {
+            hint_bytes: 100_000,
+            ..policy
+        };
         let hint = Layout::choose(&shape(1 << 20, 1 << 10), &LWE, &small).unwrap_err();
         assert_eq!(
             hint.to_string(),
             "the smallest hint for 1048576 records of 1024 bytes takes 5242880 bytes and 100000 are allowed: split the database"
         );
-        assert_eq!(Layout::choose(&shape(0, 8), &LWE, &policy), Err(LayoutError::NoRecords));
+        assert_eq!(
+            Layout::choose(&shape(0, 8), &LWE, &policy),
+            Err(LayoutError::NoRecords)
+        );
         assert!(Layout::choose(&shape(1, 1 << 33), &LWE, &policy).is_err());
-        let endless = RecordShape { records: u64::MAX, longest: 1 << 20, of_one_length: true, total_bytes: u64::MAX };
+        let endless = RecordShape {
+            records: u64::MAX,
+            longest: 1 << 20,
+            of_one_length: true,
+            total_bytes: u64::MAX,
+        };
         assert!(Layout::choose(&endless, &LWE, &policy).is_err());
     }
 
@@ -602,12 +759,17 @@ mod tests {
     #[test]
     fn matrices_hold_every_slot() {
         let text = b"a\nbcd\n\nefghij\nk\nlm\nno\n";
-        let records = Records::from_bytes(Path::new("a.txt"), text.to_vec(), &ReadOptions::default()).unwrap();
+        let records =
+            Records::from_bytes(Path::new("a.txt"), text.to_vec(), &ReadOptions::default())
+                .unwrap();
         let cases = [(1, 1), (2, 1), (3, 1), (7, 1), (1, 2), (1, 3), (1, 7)];
         for (r, c) in cases {
             let layout = Layout::from_parts(7, 6, 1, r, c, &LWE).unwrap();
             let matrix = ByteMatrix::build(&records, &layout).unwrap();
-            assert_eq!((matrix.rows() as u64, matrix.columns() as u64), (layout.rows(), layout.columns()));
+            assert_eq!(
+                (matrix.rows() as u64, matrix.columns() as u64),
+                (layout.rows(), layout.columns())
+            );
             for (index, record) in records.iter().enumerate() {
                 let mut slot = vec![record.len() as u8];
                 slot.extend(record);
@@ -616,7 +778,11 @@ mod tests {
                 for (at, &byte) in slot.iter().enumerate() {
                     let row = index % r as usize * height + at % height;
                     let column = index / r as usize * c as usize + at / height;
-                    assert_eq!(matrix.row(row)[column], signed(byte), "record {index} byte {at} of {r}, {c}");
+                    assert_eq!(
+                        matrix.row(row)[column],
+                        signed(byte),
+                        "record {index} byte {at} of {r}, {c}"
+                    );
                 }
             }
         }

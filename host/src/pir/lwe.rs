@@ -5,8 +5,8 @@
 //! of it.
 
 use chacha20::ChaCha20Rng;
-use rand::{SeedableRng as _, TryRng as _};
 use rand::rngs::SysRng;
+use rand::{SeedableRng as _, TryRng as _};
 use zeroize::Zeroizing;
 
 use super::params::{DELTA, LweParameters};
@@ -24,7 +24,9 @@ pub struct RandomError(String);
 /// [`RandomError`] where the operating system has no randomness to give.
 pub fn secure_rng() -> Result<ChaCha20Rng, RandomError> {
     let mut seed = Zeroizing::new([0; 32]);
-    SysRng.try_fill_bytes(seed.as_mut_slice()).map_err(|e| RandomError(e.to_string()))?;
+    SysRng
+        .try_fill_bytes(seed.as_mut_slice())
+        .map_err(|e| RandomError(e.to_string()))?;
     Ok(ChaCha20Rng::from_seed(*seed))
 }
 
@@ -39,12 +41,12 @@ pub(crate) fn fill(rng: &mut ChaCha20Rng, bytes: &mut [u8]) {
     let Ok(()) = rng.try_fill_bytes(bytes);
 }
 
-/// The public matrix A of the scheme, one row of n words a database column, given by a seed.
+/// The public matrix A of the scheme, D0 rows (one a database column) and n columns, given by a seed.
 ///
-/// Row j is the key stream of `ChaCha20` (20 rounds, Bernstein's form: 64-bit block counter from 0, 64-bit
-/// nonce) with the seed as key and j as nonce, read as little-endian words. Word k of a row is word
-/// k of that stream, so any part of A can be had without the rest. This is part of the format of
-/// messages: a change needs a new version of it.
+/// Column k is the key stream of `ChaCha20` (20 rounds, Bernstein's form: 64-bit block counter from 0,
+/// 64-bit nonce) with the seed as key and k as nonce, read as little-endian words; row j is word j of
+/// each. So any part of A can be had without the rest. This belongs to the format of the messages: a
+/// change needs a new version of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublicMatrix {
     seed: [u8; 32],
@@ -56,10 +58,10 @@ impl PublicMatrix {
         Self { seed }
     }
 
-    /// Words `first .. first + words.len()` of row `row`.
-    pub fn row(&self, row: u64, first: usize, words: &mut [u32]) {
+    /// Rows `first .. first + words.len()` of column `column`.
+    pub fn column(&self, column: u64, first: usize, words: &mut [u32]) {
         let mut rng = ChaCha20Rng::from_seed(self.seed);
-        rng.set_stream(row);
+        rng.set_stream(column);
         rng.set_word_pos(first as u128);
         fill(&mut rng, bytemuck::cast_slice_mut(words));
         for word in words {
@@ -84,10 +86,12 @@ impl TernarySecret {
         Self(coefficients)
     }
 
-    /// Inner product modulo 2^32 with a public vector of n words.
-    pub(crate) fn dot(&self, public: &[u32]) -> u32 {
-        debug_assert_eq!(public.len(), self.0.len());
-        self.0.iter().zip(public).fold(0, |sum: u32, (&s, &a)| sum.wrapping_add(s.wrapping_mul(a)))
+    /// Adds coefficient `k` times a public vector to `sums`, modulo 2^32.
+    pub(crate) fn add_multiple(&self, k: usize, public: &[u32], sums: &mut [u32]) {
+        let coefficient = self.0[k];
+        for (sum, &word) in sums.iter_mut().zip(public) {
+            *sum = sum.wrapping_add(coefficient.wrapping_mul(word));
+        }
     }
 
     #[cfg(test)]
@@ -115,7 +119,11 @@ impl DiscreteGaussian {
     pub fn new(lwe: &LweParameters) -> Self {
         let sigma_hundredths = u128::from(lwe.sigma_hundredths());
         // rho(k) = g^(k^2) with g = exp(-1 / (2 sigma^2)) = exp(-5000 / sigma_hundredths^2).
-        let g = fixed::exp_neg(fixed::ratio(5000, sigma_hundredths * sigma_hundredths, fixed::BITS));
+        let g = fixed::exp_neg(fixed::ratio(
+            5000,
+            sigma_hundredths * sigma_hundredths,
+            fixed::BITS,
+        ));
         let g_squared = fixed::mul(g, g);
         // Twelve standard deviations: beyond, 2^-96 holds nothing.
         let last = (sigma_hundredths * 12).div_ceil(100);
@@ -224,27 +232,38 @@ mod tests {
     fn public_matrix_is_the_chacha20_key_stream() {
         // Key and nonce zero: the key stream of Bernstein's test vector, 76b8e0ada0f13d90...
         let mut words = [0; 20];
-        PublicMatrix::new([0; 32]).row(0, 0, &mut words);
-        assert_eq!(&words[..4], &[0xade0_b876, 0x903d_f1a0, 0xe56a_5d40, 0x28bd_8653]);
+        PublicMatrix::new([0; 32]).column(0, 0, &mut words);
+        assert_eq!(
+            &words[..4],
+            &[0xade0_b876, 0x903d_f1a0, 0xe56a_5d40, 0x28bd_8653]
+        );
         // The same key with nonces 0100000000000000 and 0000000000000001 (draft-agl-tls-chacha20poly1305).
-        PublicMatrix::new([0; 32]).row(1, 0, &mut words);
+        PublicMatrix::new([0; 32]).column(1, 0, &mut words);
         assert_eq!(&words[..2], &[0xd6df_3fef, 0xfb78_15c6]);
-        PublicMatrix::new([0; 32]).row(1 << 56, 0, &mut words);
+        PublicMatrix::new([0; 32]).column(1 << 56, 0, &mut words);
         assert_eq!(&words[..2], &[0x7bba_9cde, 0xf59e_d6f3]);
     }
 
     #[test]
-    fn parts_of_a_row_agree_with_the_whole() {
+    fn parts_of_a_column_agree_with_the_whole() {
         let matrix = PublicMatrix::new([7; 32]);
         let mut whole = vec![0; 400];
-        matrix.row(3, 0, &mut whole);
-        for (first, len) in [(0, 1), (1, 5), (15, 2), (16, 64), (63, 130), (64, 336), (399, 1)] {
+        matrix.column(3, 0, &mut whole);
+        for (first, len) in [
+            (0, 1),
+            (1, 5),
+            (15, 2),
+            (16, 64),
+            (63, 130),
+            (64, 336),
+            (399, 1),
+        ] {
             let mut part = vec![0; len];
-            matrix.row(3, first, &mut part);
+            matrix.column(3, first, &mut part);
             assert_eq!(part, whole[first..first + len], "{len} words from {first}");
         }
         let mut other = vec![0; 400];
-        matrix.row(4, 0, &mut other);
+        matrix.column(4, 0, &mut other);
         assert_ne!(whole, other);
     }
 
@@ -293,33 +312,49 @@ mod tests {
             let sampler = DiscreteGaussian::new(&lwe);
             let mut rng = test_rng(2);
             const SAMPLES: usize = 200_000;
-            let draws: Vec<i32> = (0..SAMPLES).map(|_| sampler.sample(&mut rng) as i32).collect();
+            let draws: Vec<i32> = (0..SAMPLES)
+                .map(|_| sampler.sample(&mut rng) as i32)
+                .collect();
             let count = SAMPLES as f64;
             let mean = draws.iter().map(|&x| f64::from(x)).sum::<f64>() / count;
             let variance = draws.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / count;
             let sigma = lwe.sigma();
             assert!(mean.abs() < 5.0 * sigma / count.sqrt(), "mean {mean}");
             // The variance of a sample variance is 2 sigma^4 / count.
-            assert!((variance / sigma.powi(2) - 1.0).abs() < 5.0 * (2.0 / count).sqrt(), "variance {variance}");
+            assert!(
+                (variance / sigma.powi(2) - 1.0).abs() < 5.0 * (2.0 / count).sqrt(),
+                "variance {variance}"
+            );
             // Chi-squared over -3 sigma .. 3 sigma, a cell a value.
             let reach = (3.0 * sigma) as i32;
-            let total: f64 = (-400..=400).map(|x| (-f64::from(x * x) / (2.0 * sigma * sigma)).exp()).sum();
+            let total: f64 = (-400..=400)
+                .map(|x| (-f64::from(x * x) / (2.0 * sigma * sigma)).exp())
+                .sum();
             let chi_squared: f64 = (-reach..=reach)
                 .map(|x| {
-                    let expected = count * (-f64::from(x * x) / (2.0 * sigma * sigma)).exp() / total;
+                    let expected =
+                        count * (-f64::from(x * x) / (2.0 * sigma * sigma)).exp() / total;
                     let seen = draws.iter().filter(|&&d| d == x).count() as f64;
                     (seen - expected).powi(2) / expected
                 })
                 .sum();
             let cells = f64::from(2 * reach + 1);
-            assert!(chi_squared < cells + 5.0 * (2.0 * cells).sqrt(), "chi-squared {chi_squared} over {cells} cells");
+            assert!(
+                chi_squared < cells + 5.0 * (2.0 * cells).sqrt(),
+                "chi-squared {chi_squared} over {cells} cells"
+            );
             assert!(draws.iter().all(|x| f64::from(x.abs()) < 12.0 * sigma));
         }
     }
 
     #[test]
     fn fixed_point_exponential_matches_floating_point() {
-        for (numerator, denominator) in [(5000, 640 * 640), (5000, 320 * 320), (5000, 1600 * 1600), (1, 2)] {
+        for (numerator, denominator) in [
+            (5000, 640 * 640),
+            (5000, 320 * 320),
+            (5000, 1600 * 1600),
+            (1, 2),
+        ] {
             let x = fixed::ratio(numerator, denominator, fixed::BITS);
             let got = fixed::exp_neg(x) as f64 / fixed::ONE as f64;
             let want = (-(numerator as f64) / denominator as f64).exp();

@@ -49,11 +49,31 @@ struct Estimate {
 }
 
 const ESTIMATES: &[Estimate] = &[
-    Estimate { dimension: 1280, sigma_hundredths: 640, secret: Secret::Ternary, bits: 137.9 },
-    Estimate { dimension: 1280, sigma_hundredths: 320, secret: Secret::Ternary, bits: 133.4 },
-    Estimate { dimension: 1152, sigma_hundredths: 1600, secret: Secret::Ternary, bits: 129.3 },
+    Estimate {
+        dimension: 1280,
+        sigma_hundredths: 640,
+        secret: Secret::Ternary,
+        bits: 137.9,
+    },
+    Estimate {
+        dimension: 1280,
+        sigma_hundredths: 320,
+        secret: Secret::Ternary,
+        bits: 133.4,
+    },
+    Estimate {
+        dimension: 1152,
+        sigma_hundredths: 1600,
+        secret: Secret::Ternary,
+        bits: 129.3,
+    },
     // SimplePIR as published (Henzinger et al., USENIX Security 2023).
-    Estimate { dimension: 1024, sigma_hundredths: 640, secret: Secret::Uniform, bits: 121.5 },
+    Estimate {
+        dimension: 1024,
+        sigma_hundredths: 640,
+        secret: Secret::Uniform,
+        bits: 121.5,
+    },
 ];
 
 /// Largest dimension accepted: an honest one is far below, and the client multiplies by it.
@@ -120,7 +140,11 @@ fn hundredths(value: u32) -> f64 {
 
 impl LweParameters {
     /// n = 1280, sigma = 6.4, ternary secret: 137.9 bits.
-    pub const STANDARD: Self = Self { dimension: 1280, sigma_hundredths: 640, secret: Secret::Ternary };
+    pub const STANDARD: Self = Self {
+        dimension: 1280,
+        sigma_hundredths: 640,
+        secret: Secret::Ternary,
+    };
 
     /// Checks a set against the table: an estimate covers every set of the same secret whose dimension
     /// and error are at least as large.
@@ -131,19 +155,39 @@ impl LweParameters {
     /// # Errors
     ///
     /// [`ParameterError`] where the set is not known to reach 128 bits.
-    pub fn new(dimension: u32, sigma_hundredths: u32, secret: Secret) -> Result<Self, ParameterError> {
-        let bits = estimate(dimension, sigma_hundredths, secret).ok_or(ParameterError::NotEstimated {
+    pub fn new(
+        dimension: u32,
+        sigma_hundredths: u32,
+        secret: Secret,
+    ) -> Result<Self, ParameterError> {
+        let bits =
+            estimate(dimension, sigma_hundredths, secret).ok_or(ParameterError::NotEstimated {
+                dimension,
+                sigma_hundredths,
+                secret,
+            })?;
+        if bits < MIN_SECURITY_BITS {
+            return Err(ParameterError::TooWeak {
+                dimension,
+                sigma_hundredths,
+                secret,
+                bits,
+            });
+        }
+        if dimension > MAX_DIMENSION
+            || !SIGMA_RANGE.contains(&sigma_hundredths)
+            || secret != Secret::Ternary
+        {
+            return Err(ParameterError::Unsupported {
+                dimension,
+                sigma_hundredths,
+            });
+        }
+        Ok(Self {
             dimension,
             sigma_hundredths,
             secret,
-        })?;
-        if bits < MIN_SECURITY_BITS {
-            return Err(ParameterError::TooWeak { dimension, sigma_hundredths, secret, bits });
-        }
-        if dimension > MAX_DIMENSION || !SIGMA_RANGE.contains(&sigma_hundredths) || secret != Secret::Ternary {
-            return Err(ParameterError::Unsupported { dimension, sigma_hundredths });
-        }
-        Ok(Self { dimension, sigma_hundredths, secret })
+        })
     }
 
     /// LWE dimension n.
@@ -176,7 +220,8 @@ impl LweParameters {
     /// with probability at most 2^-40, and so that one query stays within [`MAX_SAMPLES`].
     pub fn max_columns(&self, coefficients: u64) -> u32 {
         let budget = (log2_union(coefficients) - MAX_LOG2_FAILURE) * std::f64::consts::LN_2;
-        let limit = NoiseModel::LIMIT * NoiseModel::LIMIT / (2.0 * self.sigma().powi(2) * MAX_ENTRY.powi(2) * budget);
+        let limit = NoiseModel::LIMIT * NoiseModel::LIMIT
+            / (2.0 * self.sigma().powi(2) * MAX_ENTRY.powi(2) * budget);
         // The cast saturates; the noise model itself is asked again for the columns chosen.
         (limit.floor() as u32).min(MAX_SAMPLES)
     }
@@ -185,7 +230,9 @@ impl LweParameters {
 fn estimate(dimension: u32, sigma_hundredths: u32, secret: Secret) -> Option<f64> {
     ESTIMATES
         .iter()
-        .filter(|e| e.secret == secret && e.dimension <= dimension && e.sigma_hundredths <= sigma_hundredths)
+        .filter(|e| {
+            e.secret == secret && e.dimension <= dimension && e.sigma_hundredths <= sigma_hundredths
+        })
         .map(|e| e.bits)
         .reduce(f64::max)
 }
@@ -213,12 +260,16 @@ impl NoiseModel {
 
     /// For any database of this many columns: every entry taken as -128.
     pub fn worst_case(lwe: &LweParameters, columns: u32) -> Self {
-        Self { variance: lwe.sigma().powi(2) * MAX_ENTRY.powi(2) * f64::from(columns) }
+        Self {
+            variance: lwe.sigma().powi(2) * MAX_ENTRY.powi(2) * f64::from(columns),
+        }
     }
 
     /// For one row of a database, given the sum of the squares of its signed entries.
     pub fn of_row(lwe: &LweParameters, sum_of_squares: u64) -> Self {
-        Self { variance: lwe.sigma().powi(2) * sum_of_squares as f64 }
+        Self {
+            variance: lwe.sigma().powi(2) * sum_of_squares as f64,
+        }
     }
 
     /// Standard deviation of the error of one coefficient.
@@ -239,11 +290,22 @@ mod tests {
 
     #[test]
     fn accepts_the_sets_at_or_above_128_bits() {
-        for (n, sigma, bits) in [(1280, 640, 137.9), (1280, 320, 133.4), (1152, 1600, 129.3), (1300, 700, 137.9)] {
+        for (n, sigma, bits) in [
+            (1280, 640, 137.9),
+            (1280, 320, 133.4),
+            (1152, 1600, 129.3),
+            (1300, 700, 137.9),
+        ] {
             let set = LweParameters::new(n, sigma, Secret::Ternary).unwrap();
-            assert!((set.security_bits() - bits).abs() < 1e-9, "n = {n}, sigma = {sigma}");
+            assert!(
+                (set.security_bits() - bits).abs() < 1e-9,
+                "n = {n}, sigma = {sigma}"
+            );
         }
-        assert_eq!(LweParameters::new(1280, 640, Secret::Ternary), Ok(LweParameters::STANDARD));
+        assert_eq!(
+            LweParameters::new(1280, 640, Secret::Ternary),
+            Ok(LweParameters::STANDARD)
+        );
     }
 
     #[test]
@@ -257,9 +319,19 @@ mod tests {
 
     #[test]
     fn refuses_sets_that_no_estimate_covers() {
-        for (n, sigma) in [(1279, 640), (1280, 319), (1151, 1600), (1152, 1599), (1024, 640), (0, 0)] {
+        for (n, sigma) in [
+            (1279, 640),
+            (1280, 319),
+            (1151, 1600),
+            (1152, 1599),
+            (1024, 640),
+            (0, 0),
+        ] {
             assert!(
-                matches!(LweParameters::new(n, sigma, Secret::Ternary), Err(ParameterError::NotEstimated { .. })),
+                matches!(
+                    LweParameters::new(n, sigma, Secret::Ternary),
+                    Err(ParameterError::NotEstimated { .. })
+                ),
                 "n = {n}, sigma = {sigma}"
             );
         }
@@ -273,18 +345,27 @@ mod tests {
 
     #[test]
     fn failure_bound_stops_at_the_column_limit() {
-        for (set, coefficients) in
-            [(LweParameters::STANDARD, 1), (LweParameters::new(1152, 1600, Secret::Ternary).unwrap(), 1 << 20)]
-        {
+        for (set, coefficients) in [
+            (LweParameters::STANDARD, 1),
+            (
+                LweParameters::new(1152, 1600, Secret::Ternary).unwrap(),
+                1 << 20,
+            ),
+        ] {
             let columns = set.max_columns(coefficients);
-            assert!(NoiseModel::worst_case(&set, columns).log2_failure(coefficients) <= MAX_LOG2_FAILURE);
+            assert!(
+                NoiseModel::worst_case(&set, columns).log2_failure(coefficients)
+                    <= MAX_LOG2_FAILURE
+            );
             if columns < MAX_SAMPLES {
                 let next = NoiseModel::worst_case(&set, columns + 1).log2_failure(coefficients);
                 assert!(next > MAX_LOG2_FAILURE, "{next} at {} columns", columns + 1);
             }
         }
         // sigma = 16 runs out of noise long before samples: about 2^46 / (2 * 256 * 2^14 * 61 ln 2).
-        let columns = LweParameters::new(1152, 1600, Secret::Ternary).unwrap().max_columns(1 << 20);
+        let columns = LweParameters::new(1152, 1600, Secret::Ternary)
+            .unwrap()
+            .max_columns(1 << 20);
         assert!((190_000..210_000).contains(&columns), "{columns}");
     }
 
@@ -292,7 +373,8 @@ mod tests {
     fn model_agrees_with_the_published_figures() {
         // Random signed bytes have mean square 5461.5: 2^16.9 at 2^16 columns, 2^18.9 at 2^20.
         for (log2_columns, log2_std) in [(16, 16.9), (20, 18.9)] {
-            let model = NoiseModel::of_row(&LweParameters::STANDARD, 54615 * (1 << log2_columns) / 10);
+            let model =
+                NoiseModel::of_row(&LweParameters::STANDARD, 54615 * (1 << log2_columns) / 10);
             assert!((model.standard_deviation().log2() - log2_std).abs() < 0.05);
         }
     }

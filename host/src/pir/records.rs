@@ -82,7 +82,11 @@ impl FromStr for FileFormat {
             "csv" => Ok(Self::Csv),
             "tsv" => Ok(Self::Tsv),
             "binary" => Ok(Self::Binary),
-            _ => Err(UnknownName { what: "record format", given: name.to_owned(), known: Self::KNOWN }),
+            _ => Err(UnknownName {
+                what: "record format",
+                given: name.to_owned(),
+                known: Self::KNOWN,
+            }),
         }
     }
 }
@@ -103,7 +107,12 @@ pub struct RecordLimits {
 impl Default for RecordLimits {
     /// 4 GiB, 2^27 records of up to 1 MiB, keys of up to 1 KiB.
     fn default() -> Self {
-        Self { file_bytes: 4 << 30, records: 1 << 27, record_bytes: 1 << 20, key_bytes: 1 << 10 }
+        Self {
+            file_bytes: 4 << 30,
+            records: 1 << 27,
+            record_bytes: 1 << 20,
+            key_bytes: 1 << 10,
+        }
     }
 }
 
@@ -357,7 +366,10 @@ impl Records {
     ) -> Result<Self, RecordError> {
         let (format, data) = (choose_format(name, options)?, data.into());
         if data.len() as u64 > options.limits.file_bytes {
-            return Err(RecordError::FileTooLarge { path: name.to_owned(), limit: options.limits.file_bytes });
+            return Err(RecordError::FileTooLarge {
+                path: name.to_owned(),
+                limit: options.limits.file_bytes,
+            });
         }
         Self::parse(name, format, data, options)
     }
@@ -369,16 +381,22 @@ impl Records {
         options: &ReadOptions,
     ) -> Result<Self, RecordError> {
         if data.is_empty() {
-            return Err(RecordError::Empty { path: path.to_owned(), what: "it is empty" });
+            return Err(RecordError::Empty {
+                path: path.to_owned(),
+                what: "it is empty",
+            });
         }
         let limits = &options.limits;
         let mut keys = None;
         let extents = match format {
             FileFormat::Lines => lines(path, &data, limits)?,
             FileFormat::Binary => {
-                let bytes = options
-                    .record_bytes
-                    .ok_or_else(|| RecordError::RecordBytesMissing { path: path.to_owned() })?;
+                let bytes =
+                    options
+                        .record_bytes
+                        .ok_or_else(|| RecordError::RecordBytesMissing {
+                            path: path.to_owned(),
+                        })?;
                 binary(path, &data, bytes, limits)?
             }
             FileFormat::Csv | FileFormat::Tsv => {
@@ -387,7 +405,14 @@ impl Records {
                 extents
             }
         };
-        let mut records = Self { path: path.to_owned(), format, data, extents, keys, longest: 0 };
+        let mut records = Self {
+            path: path.to_owned(),
+            format,
+            data,
+            extents,
+            keys,
+            longest: 0,
+        };
         records.longest = records.iter().map(<[u8]>::len).max().unwrap_or(0);
         Ok(records)
     }
@@ -436,8 +461,12 @@ impl Records {
     /// Record `index`, from 0.
     pub fn get(&self, index: usize) -> Option<&[u8]> {
         let range = match &self.extents {
-            Extents::Fixed(size) => index.checked_mul(*size)?..index.checked_add(1)?.checked_mul(*size)?,
-            Extents::Listed(list) => list.get(index).map(|&(start, end)| start as usize..end as usize)?,
+            Extents::Fixed(size) => {
+                index.checked_mul(*size)?..index.checked_add(1)?.checked_mul(*size)?
+            }
+            Extents::Listed(list) => list
+                .get(index)
+                .map(|&(start, end)| start as usize..end as usize)?,
         };
         self.data.get(range)
     }
@@ -454,7 +483,9 @@ impl Records {
 
     /// The keys in the order of the records, where keys were read. None is empty and none repeated.
     pub fn keys(&self) -> Option<impl ExactSizeIterator<Item = &[u8]>> {
-        self.keys.as_ref().map(|keys| (0..keys.ends.len()).map(|index| &keys.bytes[keys.range(index)]))
+        self.keys
+            .as_ref()
+            .map(|keys| (0..keys.ends.len()).map(|index| &keys.bytes[keys.range(index)]))
     }
 }
 
@@ -474,24 +505,40 @@ fn choose_format(path: &Path, options: &ReadOptions) -> Result<FileFormat, Recor
             Some(text) => text,
             None => FileFormat::Binary,
         },
-        (None, None) => inferred().ok_or_else(|| RecordError::UnknownFormat { path: path.to_owned() })?,
+        (None, None) => inferred().ok_or_else(|| RecordError::UnknownFormat {
+            path: path.to_owned(),
+        })?,
     };
     if format != FileFormat::Binary && options.record_bytes.is_some() {
-        return Err(RecordError::RecordBytesUnused { path: path.to_owned(), format });
+        return Err(RecordError::RecordBytesUnused {
+            path: path.to_owned(),
+            format,
+        });
     }
     if format.delimiter().is_none() && options.keys != KeyColumn::None {
-        return Err(RecordError::NoColumns { path: path.to_owned(), format });
+        return Err(RecordError::NoColumns {
+            path: path.to_owned(),
+            format,
+        });
     }
     Ok(format)
 }
 
 fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, RecordError> {
-    let wrap = |source| RecordError::Read { path: path.to_owned(), source };
-    let too_large = || RecordError::FileTooLarge { path: path.to_owned(), limit };
+    let wrap = |source| RecordError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let too_large = || RecordError::FileTooLarge {
+        path: path.to_owned(),
+        limit,
+    };
     let file = File::open(path).map_err(wrap)?;
     let metadata = file.metadata().map_err(wrap)?;
     if metadata.is_dir() {
-        return Err(RecordError::Folder { path: path.to_owned() });
+        return Err(RecordError::Folder {
+            path: path.to_owned(),
+        });
     }
     // A pipe says 0 here: its length shows as it is read.
     let expected = metadata.len();
@@ -500,8 +547,13 @@ fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, RecordError> {
     }
     let mut data = Vec::new();
     data.try_reserve_exact(expected as usize)
-        .map_err(|_| RecordError::OutOfMemory { path: path.to_owned(), bytes: expected })?;
-    file.take(limit.saturating_add(1)).read_to_end(&mut data).map_err(wrap)?;
+        .map_err(|_| RecordError::OutOfMemory {
+            path: path.to_owned(),
+            bytes: expected,
+        })?;
+    file.take(limit.saturating_add(1))
+        .read_to_end(&mut data)
+        .map_err(wrap)?;
     if data.len() as u64 > limit {
         return Err(too_large());
     }
@@ -525,7 +577,10 @@ fn push(
         });
     }
     if list.len() >= limits.records {
-        return Err(RecordError::TooMany { path: path.to_owned(), limit: limits.records });
+        return Err(RecordError::TooMany {
+            path: path.to_owned(),
+            limit: limits.records,
+        });
     }
     list.push((record.start as u64, record.end as u64));
     Ok(())
@@ -548,15 +603,30 @@ fn lines(path: &Path, data: &[u8], limits: &RecordLimits) -> Result<Extents, Rec
     Ok(Extents::Listed(list))
 }
 
-fn binary(path: &Path, data: &[u8], record_bytes: usize, limits: &RecordLimits) -> Result<Extents, RecordError> {
+fn binary(
+    path: &Path,
+    data: &[u8],
+    record_bytes: usize,
+    limits: &RecordLimits,
+) -> Result<Extents, RecordError> {
     if record_bytes == 0 || record_bytes > limits.record_bytes {
-        return Err(RecordError::RecordBytes { bytes: record_bytes, limit: limits.record_bytes });
+        return Err(RecordError::RecordBytes {
+            bytes: record_bytes,
+            limit: limits.record_bytes,
+        });
     }
     if !data.len().is_multiple_of(record_bytes) {
-        return Err(RecordError::NotAMultiple { path: path.to_owned(), bytes: data.len(), record_bytes });
+        return Err(RecordError::NotAMultiple {
+            path: path.to_owned(),
+            bytes: data.len(),
+            record_bytes,
+        });
     }
     if data.len() / record_bytes > limits.records {
-        return Err(RecordError::TooMany { path: path.to_owned(), limit: limits.records });
+        return Err(RecordError::TooMany {
+            path: path.to_owned(),
+            limit: limits.records,
+        });
     }
     Ok(Extents::Fixed(record_bytes))
 }
@@ -568,26 +638,40 @@ fn rows(
     key_column: &KeyColumn,
     limits: &RecordLimits,
 ) -> Result<(Extents, Option<Keys>), RecordError> {
-    let mut reader =
-        csv::ReaderBuilder::new().delimiter(format.delimiter().unwrap_or(b',')).has_headers(true).from_reader(data);
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(format.delimiter().unwrap_or(b','))
+        .has_headers(true)
+        .from_reader(data);
     let row_error = |error: &csv::Error, fallback: u64| {
         let line = error.position().map_or(fallback, csv::Position::line);
         let message = match error.kind() {
-            csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            csv::ErrorKind::UnequalLengths {
+                expected_len, len, ..
+            } => {
                 format!("the row has {len} fields and the header {expected_len}")
             }
             _ => error.to_string(),
         };
-        RecordError::Row { path: path.to_owned(), line, message }
+        RecordError::Row {
+            path: path.to_owned(),
+            line,
+            message,
+        }
     };
     let header = reader.byte_headers().map_err(|e| row_error(&e, 1))?.clone();
     let key_field = key_field(path, &header, key_column)?;
-    let mut keys = key_field.map(|field| Keys { column: text(&header[field]), ..Keys::default() });
+    let mut keys = key_field.map(|field| Keys {
+        column: text(&header[field]),
+        ..Keys::default()
+    });
     // Line of each row, for the message about a repeated key.
     let mut lines = Vec::new();
     let mut list = Vec::new();
     let mut row = csv::ByteRecord::new();
-    while reader.read_byte_record(&mut row).map_err(|e| row_error(&e, 0))? {
+    while reader
+        .read_byte_record(&mut row)
+        .map_err(|e| row_error(&e, 0))?
+    {
         let start = row.position().map_or(0, |p| p.byte() as usize);
         let end = reader.position().byte() as usize;
         let (range, skipped) = trim(data, start..end);
@@ -597,11 +681,20 @@ fn rows(
             // Rows of another length than the header are refused by the reader.
             let key = row.get(field).unwrap_or_default();
             if key.is_empty() {
-                return Err(RecordError::KeyEmpty { path: path.to_owned(), line, column: keys.column.clone() });
+                return Err(RecordError::KeyEmpty {
+                    path: path.to_owned(),
+                    line,
+                    column: keys.column.clone(),
+                });
             }
             if key.len() > limits.key_bytes {
                 let (bytes, limit) = (key.len(), limits.key_bytes);
-                return Err(RecordError::KeyTooLong { path: path.to_owned(), line, bytes, limit });
+                return Err(RecordError::KeyTooLong {
+                    path: path.to_owned(),
+                    line,
+                    bytes,
+                    limit,
+                });
             }
             keys.bytes.extend_from_slice(key);
             keys.ends.push(keys.bytes.len() as u64);
@@ -609,30 +702,48 @@ fn rows(
         }
     }
     if list.is_empty() {
-        return Err(RecordError::Empty { path: path.to_owned(), what: "it has a header line and no rows" });
+        return Err(RecordError::Empty {
+            path: path.to_owned(),
+            what: "it has a header line and no rows",
+        });
     }
     if let Some(keys) = &keys {
         let mut seen = HashMap::with_capacity(list.len());
         for (index, &line) in lines.iter().enumerate() {
             let key = &keys.bytes[keys.range(index)];
             if let Some(first_line) = seen.insert(key, line) {
-                return Err(RecordError::KeyRepeated { path: path.to_owned(), line, first_line, key: text(key) });
+                return Err(RecordError::KeyRepeated {
+                    path: path.to_owned(),
+                    line,
+                    first_line,
+                    key: text(key),
+                });
             }
         }
     }
     Ok((Extents::Listed(list), keys))
 }
 
-fn key_field(path: &Path, header: &csv::ByteRecord, column: &KeyColumn) -> Result<Option<usize>, RecordError> {
+fn key_field(
+    path: &Path,
+    header: &csv::ByteRecord,
+    column: &KeyColumn,
+) -> Result<Option<usize>, RecordError> {
     let name = match column {
         KeyColumn::None => return Ok(None),
         KeyColumn::First => return Ok((!header.is_empty()).then_some(0)),
         KeyColumn::Named(name) => name,
     };
-    let mut fields = header.iter().enumerate().filter(|(_, field)| *field == name.as_bytes());
+    let mut fields = header
+        .iter()
+        .enumerate()
+        .filter(|(_, field)| *field == name.as_bytes());
     match (fields.next(), fields.next()) {
         (Some((field, _)), None) => Ok(Some(field)),
-        (Some(_), Some(_)) => Err(RecordError::RepeatedColumn { path: path.to_owned(), column: name.clone() }),
+        (Some(_), Some(_)) => Err(RecordError::RepeatedColumn {
+            path: path.to_owned(),
+            column: name.clone(),
+        }),
         (None, _) => Err(RecordError::UnknownColumn {
             path: path.to_owned(),
             column: name.clone(),
@@ -647,16 +758,22 @@ fn trim(data: &[u8], range: Range<usize>) -> (Range<usize>, u64) {
     let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let row = &data[range.clone()];
     let front = row.iter().take_while(|byte| is_end(byte)).count();
-    let back = row[front..].iter().rev().take_while(|byte| is_end(byte)).count();
-    let lines = row[..front].iter().filter(|&&byte| byte == b'\n').count();
+    let back = row[front..]
+        .iter()
+        .rev()
+        .take_while(|byte| is_end(byte))
+        .count();
+    let lines = (0..front).filter(|&at| row[at] == b'\n').count();
     (range.start + front..range.end - back, lines as u64)
 }
 
 /// Bytes of a file for a message: one line, and not too long.
 fn text(bytes: &[u8]) -> String {
     const LONGEST: usize = 80;
-    let mut text: String =
-        String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let mut text: String = String::from_utf8_lossy(bytes)
+        .chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect();
     if let Some((at, _)) = text.char_indices().nth(LONGEST) {
         text.truncate(at);
         text.push('…');
@@ -678,34 +795,65 @@ mod tests {
     }
 
     fn keyed(column: &str) -> ReadOptions {
-        ReadOptions { keys: KeyColumn::Named(column.to_owned()), ..ReadOptions::default() }
+        ReadOptions {
+            keys: KeyColumn::Named(column.to_owned()),
+            ..ReadOptions::default()
+        }
     }
 
     fn sized(bytes: usize) -> ReadOptions {
-        ReadOptions { record_bytes: Some(bytes), ..ReadOptions::default() }
+        ReadOptions {
+            record_bytes: Some(bytes),
+            ..ReadOptions::default()
+        }
     }
 
     #[test]
     fn lines_keep_their_bytes_and_lose_their_ends() {
-        let records = parse("a.txt", b"one\r\n\ntwo \xff\r\nthree", &ReadOptions::default()).unwrap();
+        let records = parse(
+            "a.txt",
+            b"one\r\n\ntwo \xff\r\nthree",
+            &ReadOptions::default(),
+        )
+        .unwrap();
         assert_eq!(all(&records), [&b"one"[..], b"", b"two \xff", b"three"]);
-        assert_eq!((records.len(), records.longest(), records.total_bytes()), (4, 5, 13));
+        assert_eq!(
+            (records.len(), records.longest(), records.total_bytes()),
+            (4, 5, 13)
+        );
         assert_eq!(records.get(4), None);
         assert!(!records.of_one_length());
         // A last line end is no empty record; one lone empty line is a record.
-        assert_eq!(parse("a.txt", b"x\n", &ReadOptions::default()).unwrap().len(), 1);
-        assert_eq!(all(&parse("a.txt", b"\n", &ReadOptions::default()).unwrap()), [b""]);
+        assert_eq!(
+            parse("a.txt", b"x\n", &ReadOptions::default())
+                .unwrap()
+                .len(),
+            1
+        );
+        assert_eq!(
+            all(&parse("a.txt", b"\n", &ReadOptions::default()).unwrap()),
+            [b""]
+        );
     }
 
     #[test]
     fn csv_rows_are_the_bytes_of_the_file() {
         let data = b"id,name\r\n1,\"a,\"\"b\"\r\n\r\n\n2,\"two\nlines\"\n3,c";
         let records = parse("a.csv", data, &keyed("id")).unwrap();
-        assert_eq!(all(&records), [&b"1,\"a,\"\"b\""[..], b"2,\"two\nlines\"", b"3,c"]);
-        assert_eq!(records.keys().unwrap().collect::<Vec<_>>(), [b"1", b"2", b"3"]);
+        assert_eq!(
+            all(&records),
+            [&b"1,\"a,\"\"b\""[..], b"2,\"two\nlines\"", b"3,c"]
+        );
+        assert_eq!(
+            records.keys().unwrap().collect::<Vec<_>>(),
+            [b"1", b"2", b"3"]
+        );
         assert_eq!(records.key_column(), Some("id"));
         let by_name = parse("a.csv", data, &keyed("name")).unwrap();
-        assert_eq!(by_name.keys().unwrap().collect::<Vec<_>>(), [&b"a,\"b"[..], b"two\nlines", b"c"]);
+        assert_eq!(
+            by_name.keys().unwrap().collect::<Vec<_>>(),
+            [&b"a,\"b"[..], b"two\nlines", b"c"]
+        );
         let without = parse("a.csv", data, &ReadOptions::default()).unwrap();
         assert!(without.keys().is_none() && without.key_column().is_none());
     }
@@ -734,48 +882,137 @@ mod tests {
 
     #[test]
     fn the_format_can_be_overridden() {
-        let lines = ReadOptions { format: Some(FileFormat::Lines), ..ReadOptions::default() };
+        let lines = ReadOptions {
+            format: Some(FileFormat::Lines),
+            ..ReadOptions::default()
+        };
         assert_eq!(parse("a.csv", b"id\n1\n", &lines).unwrap().len(), 2);
         assert_eq!("tsv".parse(), Ok(FileFormat::Tsv));
         let error = "xml".parse::<FileFormat>().unwrap_err();
-        assert_eq!(error.to_string(), "unknown record format \"xml\": use one of lines, csv, tsv, binary");
+        assert_eq!(
+            error.to_string(),
+            "unknown record format \"xml\": use one of lines, csv, tsv, binary"
+        );
     }
 
     /// One line of text for each way a file can be wrong, naming the file, the line and the remedy.
     #[test]
     fn bad_files_are_refused_in_one_line() {
         let plain = ReadOptions::default();
-        let long = ReadOptions { limits: RecordLimits { record_bytes: 3, ..RecordLimits::default() }, ..plain.clone() };
-        let few = ReadOptions { limits: RecordLimits { records: 2, ..RecordLimits::default() }, ..plain.clone() };
-        let short_keys =
-            ReadOptions { limits: RecordLimits { key_bytes: 2, ..RecordLimits::default() }, ..keyed("id") };
-        let small = ReadOptions { limits: RecordLimits { file_bytes: 3, ..RecordLimits::default() }, ..plain.clone() };
+        let long = ReadOptions {
+            limits: RecordLimits {
+                record_bytes: 3,
+                ..RecordLimits::default()
+            },
+            ..plain.clone()
+        };
+        let few = ReadOptions {
+            limits: RecordLimits {
+                records: 2,
+                ..RecordLimits::default()
+            },
+            ..plain.clone()
+        };
+        let short_keys = ReadOptions {
+            limits: RecordLimits {
+                key_bytes: 2,
+                ..RecordLimits::default()
+            },
+            ..keyed("id")
+        };
+        let small = ReadOptions {
+            limits: RecordLimits {
+                file_bytes: 3,
+                ..RecordLimits::default()
+            },
+            ..plain.clone()
+        };
         let cases: &[(&str, &[u8], &ReadOptions, &str)] = &[
             ("a.txt", b"", &plain, "a.txt holds no records: it is empty"),
-            ("a.csv", b"id,name\n", &plain, "a.csv holds no records: it has a header line and no rows"),
+            (
+                "a.csv",
+                b"id,name\n",
+                &plain,
+                "a.csv holds no records: it has a header line and no rows",
+            ),
             (
                 "a.txt",
                 b"ab\r\nabc\r\nabcd\r\n",
                 &long,
                 "a.txt line 3: the record is 4 bytes long and 3 are allowed: shorten or split it",
             ),
-            ("a.txt", b"1\n2\n3\n", &few, "a.txt holds more than 2 records: split it"),
-            ("a.txt", b"1234", &small, "a.txt is larger than the limit of 3 bytes: split it"),
-            ("a.xml", b"1", &plain, "cannot tell the format of a.xml from its name: say --format lines, csv, tsv or binary"),
-            ("a.bin", b"1", &plain, "a.bin is read as binary: say the size of its records with --record-bytes"),
-            ("a.csv", b"1", &sized(1), "--record-bytes goes with binary files, and a.csv is read as csv"),
-            ("a.bin", b"1", &sized(0), "a record size of 0 bytes is not possible: use 1 to 1048576"),
-            ("a.bin", b"1", &sized(1048577), "a record size of 1048577 bytes is not possible: use 1 to 1048576"),
-            ("a.bin", b"12345", &sized(2), "a.bin has 5 bytes, which is no multiple of the record size 2"),
-            ("a.txt", b"1", &keyed("id"), "a.txt is read as lines, which has no key column: look records up by index"),
-            ("a.csv", b"id,name\n1,2\n", &keyed("key"), "a.csv has no column \"key\": it has id, name"),
+            (
+                "a.txt",
+                b"1\n2\n3\n",
+                &few,
+                "a.txt holds more than 2 records: split it",
+            ),
+            (
+                "a.txt",
+                b"1234",
+                &small,
+                "a.txt is larger than the limit of 3 bytes: split it",
+            ),
+            (
+                "a.xml",
+                b"1",
+                &plain,
+                "cannot tell the format of a.xml from its name: say --format lines, csv, tsv or binary",
+            ),
+            (
+                "a.bin",
+                b"1",
+                &plain,
+                "a.bin is read as binary: say the size of its records with --record-bytes",
+            ),
+            (
+                "a.csv",
+                b"1",
+                &sized(1),
+                "--record-bytes goes with binary files, and a.csv is read as csv",
+            ),
+            (
+                "a.bin",
+                b"1",
+                &sized(0),
+                "a record size of 0 bytes is not possible: use 1 to 1048576",
+            ),
+            (
+                "a.bin",
+                b"1",
+                &sized(1048577),
+                "a record size of 1048577 bytes is not possible: use 1 to 1048576",
+            ),
+            (
+                "a.bin",
+                b"12345",
+                &sized(2),
+                "a.bin has 5 bytes, which is no multiple of the record size 2",
+            ),
+            (
+                "a.txt",
+                b"1",
+                &keyed("id"),
+                "a.txt is read as lines, which has no key column: look records up by index",
+            ),
+            (
+                "a.csv",
+                b"id,name\n1,2\n",
+                &keyed("key"),
+                "a.csv has no column \"key\": it has id, name",
+            ),
             (
                 "a.csv",
                 b"id,id\n1,2\n",
                 &keyed("id"),
                 "a.csv has more than one column \"id\": rename one in its first line",
             ),
-            ("a.csv", b"id,name\n1,2\n3\n", &plain, "a.csv line 3: the row has 1 fields and the header 2"),
+            (
+                "a.csv",
+                b"id,name\n1,2\n3\n",
+                &plain,
+                "a.csv line 3: the row has 1 fields and the header 2",
+            ),
             (
                 "a.csv",
                 b"id,name\n1,2\n\n,3\n",
@@ -810,14 +1047,19 @@ mod tests {
                 data.extend(std::iter::repeat_n(b'x', length));
                 match parse(name, &data, &ReadOptions::default()) {
                     Ok(records) => assert!(fits && records.longest() == length),
-                    Err(RecordError::TooLong { line: 2, bytes, .. }) => assert!(!fits && bytes == length),
+                    Err(RecordError::TooLong { line: 2, bytes, .. }) => {
+                        assert!(!fits && bytes == length);
+                    }
                     Err(other) => panic!("{other}"),
                 }
             }
         }
         let data = vec![0; 2 * limit + 2];
         assert_eq!(parse("a.bin", &data[2..], &sized(limit)).unwrap().len(), 2);
-        assert!(matches!(parse("a.bin", &data, &sized(limit + 1)), Err(RecordError::RecordBytes { .. })));
+        assert!(matches!(
+            parse("a.bin", &data, &sized(limit + 1)),
+            Err(RecordError::RecordBytes { .. })
+        ));
     }
 
     #[test]
@@ -825,13 +1067,39 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.txt");
         let error = Records::read(&path, &ReadOptions::default()).unwrap_err();
-        assert!(error.to_string().starts_with(&format!("cannot read {}: ", path.display())), "{error}");
-        File::create(&path).unwrap().write_all(b"one\ntwo\n").unwrap();
-        assert_eq!(Records::read(&path, &ReadOptions::default()).unwrap().len(), 2);
-        let lines = ReadOptions { format: Some(FileFormat::Lines), ..ReadOptions::default() };
-        assert!(matches!(Records::read(folder.path(), &lines), Err(RecordError::Folder { .. })));
-        let small = ReadOptions { limits: RecordLimits { file_bytes: 7, ..RecordLimits::default() }, ..lines };
-        assert!(matches!(Records::read(&path, &small), Err(RecordError::FileTooLarge { limit: 7, .. })));
+        assert!(
+            error
+                .to_string()
+                .starts_with(&format!("cannot read {}: ", path.display())),
+            "{error}"
+        );
+        File::create(&path)
+            .unwrap()
+            .write_all(b"one\ntwo\n")
+            .unwrap();
+        assert_eq!(
+            Records::read(&path, &ReadOptions::default()).unwrap().len(),
+            2
+        );
+        let lines = ReadOptions {
+            format: Some(FileFormat::Lines),
+            ..ReadOptions::default()
+        };
+        assert!(matches!(
+            Records::read(folder.path(), &lines),
+            Err(RecordError::Folder { .. })
+        ));
+        let small = ReadOptions {
+            limits: RecordLimits {
+                file_bytes: 7,
+                ..RecordLimits::default()
+            },
+            ..lines
+        };
+        assert!(matches!(
+            Records::read(&path, &small),
+            Err(RecordError::FileTooLarge { limit: 7, .. })
+        ));
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Host bodies of reads, writes, atomics and copies.
 //!
 //! A view carries the address it starts at and a pointer to its region, so an access is a bounds check, an
-//! alignment check and the access itself, with no look-up of who is running.
+//! alignment check and the access itself, with no look-up of who is running. In checked mode the region has
+//! a shadow, and one branch leads to the rest of the checks.
 
 use std::mem::MaybeUninit;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use super::check::{self, Access};
 use super::fault::{FaultKind, raise};
 use super::memory::Region;
 use crate::atomic::{Atomic, Operation};
@@ -36,19 +38,14 @@ fn bad_access(
     region: &Region,
     location: &'static Location<'static>,
 ) -> ! {
-    let offset = address.wrapping_sub(region.base()) as isize;
-    let bytes = region.bytes();
+    let place = region.describe(address, size);
     if address.is_multiple_of(align) {
-        raise(
-            FaultKind::OutOfBounds,
-            location,
-            format!("{size} bytes at byte {offset} of {bytes}"),
-        );
+        raise(FaultKind::OutOfBounds, location, place);
     }
     raise(
         FaultKind::Misaligned,
         location,
-        format!("{size} bytes at byte {offset}, not a multiple of {align}"),
+        format!("{place}, not at a multiple of {align}"),
     );
 }
 
@@ -127,15 +124,19 @@ unsafe fn store<T: Element>(address: usize, value: &T) {
 #[inline(always)]
 #[track_caller]
 pub(crate) fn read<T: Element>(address: usize, region: *const Region) -> T {
+    let location = Location::caller();
     // SAFETY: views point to regions that live as long as their launch or block.
     let region = unsafe { &*region };
-    check(
-        address,
-        size_of::<T>(),
-        align_of::<T>(),
-        region,
-        Location::caller(),
-    );
+    let size = size_of::<T>();
+    check(address, size, align_of::<T>(), region, location);
+    if region.is_checked() {
+        check::read(&Access {
+            address,
+            size,
+            region,
+            location,
+        });
+    }
     // SAFETY: checked.
     unsafe { load(address) }
 }
@@ -144,15 +145,19 @@ pub(crate) fn read<T: Element>(address: usize, region: *const Region) -> T {
 #[inline(always)]
 #[track_caller]
 pub(crate) fn write<T: Element>(address: usize, region: *const Region, value: T) {
+    let location = Location::caller();
     // SAFETY: as in `read`.
     let region = unsafe { &*region };
-    check(
-        address,
-        size_of::<T>(),
-        align_of::<T>(),
-        region,
-        Location::caller(),
-    );
+    let size = size_of::<T>();
+    check(address, size, align_of::<T>(), region, location);
+    if region.is_checked() {
+        check::write(&Access {
+            address,
+            size,
+            region,
+            location,
+        });
+    }
     // SAFETY: checked.
     unsafe { store(address, &value) }
 }
@@ -167,51 +172,83 @@ pub(crate) fn read_modify_write<T: Atomic>(
     order: Order,
     scope: Scope,
 ) -> T {
+    let location = Location::caller();
     // SAFETY: as in `read`.
     let region = unsafe { &*region };
-    check(
-        address,
-        size_of::<T>(),
-        align_of::<T>(),
-        region,
-        Location::caller(),
-    );
-    let _ = (order, scope);
-    // The host always takes the strongest order: blocks may run on several of its threads.
-    // SAFETY: checked; `T` is `u32` or `u64`.
+    let size = size_of::<T>();
+    check(address, size, size, region, location);
+    if region.is_checked() {
+        check::atomic(
+            &Access {
+                address,
+                size,
+                region,
+                location,
+            },
+            order,
+            scope,
+        );
+    }
+    // The strongest order always: blocks may run on several threads of the host.
+    // SAFETY: checked; a `u32` or `u64` at a multiple of its size.
     unsafe { T::update(address, operation) }
 }
 
-/// Memory fence.
-#[track_caller]
+/// Host body of the fence.
 pub(crate) fn fence(order: Order, scope: Scope) {
-    let _ = scope;
     if order != Order::Relaxed {
         std::sync::atomic::fence(Ordering::SeqCst);
     }
+    check::fence(order, scope);
 }
 
 /// A place in memory: an address and the region it must lie in.
 type Place = (usize, *const Region);
 
-/// Starts an asynchronous copy of `BYTES` bytes.
+/// Starts an asynchronous copy of `BYTES` bytes: 4, 8 or 16.
+///
+/// In fast mode it arrives at once.
+#[inline(always)]
 #[track_caller]
-pub(crate) fn copy_async<const BYTES: usize>(dst: Place, src: Place) {
+pub(crate) fn copy_async<const BYTES: usize>((dst, dst_region): Place, (src, src_region): Place) {
     let location = Location::caller();
     // SAFETY: as in `read`.
-    let (dst_region, src_region) = unsafe { (&*dst.1, &*src.1) };
-    check(src.0, BYTES, BYTES, src_region, location);
-    check(dst.0, BYTES, BYTES, dst_region, location);
-    for at in (0..BYTES).step_by(4) {
-        // SAFETY: checked, and `BYTES` is a multiple of 4.
-        unsafe { store::<u32>(dst.0 + at, &load::<u32>(src.0 + at)) }
+    let (dst_region, src_region) = unsafe { (&*dst_region, &*src_region) };
+    check(src, BYTES, BYTES, src_region, location);
+    check(dst, BYTES, BYTES, dst_region, location);
+    if dst_region.is_checked() {
+        let dst = Access {
+            address: dst,
+            size: BYTES,
+            region: dst_region,
+            location,
+        };
+        let src = Access {
+            address: src,
+            size: BYTES,
+            region: src_region,
+            location,
+        };
+        check::start_copy(&dst, &src);
+    } else {
+        store_words(dst, BYTES, load_words(src, BYTES));
     }
 }
 
-/// Closes the current group of copies.
-pub(crate) fn commit_copies() {}
+/// The words of a copy's source, `size` bytes in bounds and aligned.
+pub(crate) fn load_words(address: usize, size: usize) -> [u32; 4] {
+    let mut words = [0; 4];
+    for (i, word) in words.iter_mut().enumerate().take(size / 4) {
+        // SAFETY: checked by the caller.
+        *word = unsafe { load(address + 4 * i) };
+    }
+    words
+}
 
-/// Waits for all but the last `keep` groups.
-pub(crate) fn wait_copies(keep: usize) {
-    let _ = keep;
+/// Writes the words of a copy to its destination, `size` bytes in bounds and aligned.
+pub(crate) fn store_words(address: usize, size: usize, words: [u32; 4]) {
+    for (i, word) in words.iter().enumerate().take(size / 4) {
+        // SAFETY: checked by the caller.
+        unsafe { store(address + 4 * i, word) }
+    }
 }

@@ -1,20 +1,24 @@
 //! The state of the block being run, and the host bodies of the words that need it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::fmt::Write;
 use std::panic::Location;
 use std::ptr;
 
 use corosensei::Yielder;
 
-use super::fault::{FaultKind, raise};
+use super::arena::Arena;
+use super::check::Checker;
+use super::collective::{Operation, Registers, lanes};
+pub(crate) use super::collective::{Reduction, Shuffle, Signs};
+use super::fault::{FaultKind, Raised, raise};
 use super::memory::Region;
-use crate::launch::Launch;
-use crate::thread::WARP;
+use super::schedule::Schedule;
+use crate::launch::{Grid, Launch};
+use crate::thread::{FULL_MASK, WARP};
 
 /// Named barriers of a block.
 const BARRIERS: usize = 16;
-/// Most shared memory a block can have (sm_90).
-const SHARED_LIMIT: usize = 227 * 1024;
 
 thread_local! {
     /// The block that this OS thread runs; null outside kernels.
@@ -22,6 +26,10 @@ thread_local! {
 }
 
 /// The block being run.
+///
+/// # Panics
+///
+/// Outside a kernel.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn with_current<R>(f: impl FnOnce(&Block) -> R) -> R {
@@ -34,63 +42,33 @@ pub(crate) fn with_current<R>(f: impl FnOnce(&Block) -> R) -> R {
     f(unsafe { &*block })
 }
 
-/// Makes `block` the current one until the guard is dropped.
-pub(crate) fn enter(block: &Block) -> Entered {
-    Entered(CURRENT.replace(block))
-}
-
-/// Restores the block that was current before.
-pub(crate) struct Entered(*const Block);
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        CURRENT.set(self.0);
+/// The block being run has failed: from now on its collectives return at once, so that threads unwind to
+/// their ends, also through destructors that use them.
+pub(crate) fn abandon_current() {
+    // SAFETY: as in `with_current`.
+    if let Some(block) = unsafe { CURRENT.get().as_ref() } {
+        block.abandoned.set(true);
     }
 }
 
-/// Registers a lane brings to, and takes from, a warp operation: the fragments of an `mma`.
-type Registers = [u32; 10];
-
-/// What a warp operation does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Operation {
-    Sync,
-    Shuffle(Shuffle),
-    Ballot,
-    Any,
-    All,
-    Reduce(Reduction),
-    Ldmatrix { count: u8, transposed: bool },
-    Mma(Signs),
+/// Makes `block` the current one until the guard is dropped.
+pub(crate) fn enter(block: &Block) -> Entered<'_> {
+    Entered {
+        outer: CURRENT.replace(block),
+        block: std::marker::PhantomData,
+    }
 }
 
-/// Where a shuffle reads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Shuffle {
-    Index,
-    Up,
-    Down,
-    Xor,
+/// Restores the block that was current before.
+pub(crate) struct Entered<'a> {
+    outer: *const Block,
+    block: std::marker::PhantomData<&'a Block>,
 }
 
-/// How a reduction joins two values.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Reduction {
-    Add,
-    Min,
-    Max,
-    And,
-    Or,
-    Xor,
-}
-
-/// Signedness of the operands of an `mma`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Signs {
-    SS,
-    SU,
-    US,
-    UU,
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        CURRENT.set(self.outer);
+    }
 }
 
 /// Where a thread waits.
@@ -106,111 +84,109 @@ enum At {
     Warp { operation: Operation, mask: u32 },
 }
 
-/// A barrier of the block.
-#[derive(Default)]
-struct Barrier {
-    waiting: Vec<u32>,
-}
-
 /// One block on its way through the emulator.
 pub(crate) struct Block {
-    grid: [u32; 3],
+    grid: Grid,
     threads: u32,
     index: Cell<[u32; 3]>,
     /// The thread that runs.
     thread: Cell<u32>,
     /// Its coroutine's way out.
     yielder: Cell<*const Yielder<(), ()>>,
-    /// Set while coroutines are unwound after a fault: collectives return at once.
+    /// Set after a fault: collectives return at once.
     abandoned: Cell<bool>,
-    /// Threads that may go on, the next one last.
-    ready: RefCell<Vec<u32>>,
-    waiting: RefCell<Vec<Option<Waiting>>>,
-    registers: RefCell<Vec<Registers>>,
-    barriers: RefCell<[Barrier; BARRIERS]>,
-    shared: RefCell<Shared>,
+    /// Threads that may go on.
+    schedule: RefCell<Schedule>,
+    /// What each thread waits for; `None` for one that runs, may go on, has ended or has not begun.
+    waiting: Vec<Cell<Option<Waiting>>>,
+    /// Per barrier, the threads that came.
+    barriers: RefCell<[Vec<u32>; BARRIERS]>,
+    /// Per warp, the lanes that wait in a warp operation.
+    arrived: Vec<Cell<u32>>,
+    /// Per warp, the registers its lanes brought or may take.
+    registers: Vec<UnsafeCell<[Registers; WARP as usize]>>,
+    shared: RefCell<Arena>,
+    checker: Option<RefCell<Checker>>,
 }
-
-/// The shared memory of a block.
-struct Shared {
-    /// The arena, in units of its alignment.
-    arena: Vec<Line>,
-    dynamic: Box<Region>,
-    /// Static arrays, in the order threads meet them.
-    statics: Vec<(Box<Region>, &'static Location<'static>)>,
-    /// Arrays each thread has met.
-    met: Vec<usize>,
-    used: usize,
-}
-
-#[derive(Clone, Copy)]
-#[repr(C, align(128))]
-struct Line([u8; 128]);
 
 impl Block {
-    pub(crate) fn new(launch: &Launch<'_>) -> Self {
+    pub(crate) fn new(launch: &Launch<'_>, schedule: Schedule, checker: Option<Checker>) -> Self {
         let threads = launch.variant.block;
-        let dynamic = launch.variant.shared_bytes as usize;
-        let arena = vec![Line([0; 128]); SHARED_LIMIT.max(dynamic).div_ceil(128)];
-        let base = arena.as_ptr() as usize;
+        let warps = threads.div_ceil(WARP) as usize;
         Self {
-            grid: [launch.grid.x, launch.grid.y, launch.grid.z],
+            grid: launch.grid,
             threads,
             index: Cell::new([0; 3]),
             thread: Cell::new(0),
             yielder: Cell::new(ptr::null()),
             abandoned: Cell::new(false),
-            ready: RefCell::default(),
-            waiting: RefCell::new(vec![None; threads as usize]),
-            registers: RefCell::new(vec![[0; 10]; threads.next_multiple_of(WARP) as usize]),
+            schedule: RefCell::new(schedule),
+            waiting: vec![Cell::new(None); threads as usize],
             barriers: RefCell::default(),
-            shared: RefCell::new(Shared {
-                arena,
-                dynamic: Box::new(Region::new(base, dynamic)),
-                statics: Vec::new(),
-                met: vec![0; threads as usize],
-                used: dynamic.next_multiple_of(128),
-            }),
+            arrived: vec![Cell::new(0); warps],
+            registers: (0..warps)
+                .map(|_| UnsafeCell::new([[0; 10]; WARP as usize]))
+                .collect(),
+            shared: RefCell::new(Arena::new(
+                threads,
+                launch.variant.shared_bytes as usize,
+                checker.is_some(),
+            )),
+            checker: checker.map(RefCell::new),
         }
     }
 
     /// Makes this the block with linear index `index`, none of its threads started.
     pub(crate) fn reset(&self, index: u64) {
-        let [x, y, _] = self.grid.map(u64::from);
+        let (x, y) = (u64::from(self.grid.x), u64::from(self.grid.y));
         self.index.set([
             (index % x) as u32,
             (index / x % y) as u32,
             (index / (x * y)) as u32,
         ]);
         self.abandoned.set(false);
-        self.ready.borrow_mut().clear();
-        self.waiting.borrow_mut().fill(None);
-        self.barriers
-            .borrow_mut()
-            .iter_mut()
-            .for_each(|barrier| barrier.waiting.clear());
-        let mut shared = self.shared.borrow_mut();
-        shared.met.fill(0);
+        self.schedule.borrow_mut().begin(self.threads);
+        self.waiting.iter().for_each(|waiting| waiting.set(None));
+        self.barriers.borrow_mut().iter_mut().for_each(Vec::clear);
+        self.arrived.iter().for_each(|arrived| arrived.set(0));
+        self.shared.borrow_mut().begin();
+        self.checked(|checker| checker.begin(index as u32));
     }
 
+    /// The running thread.
     #[inline(always)]
     pub(crate) fn thread(&self) -> u32 {
         self.thread.get()
     }
 
+    /// Threads of the block.
     #[inline(always)]
     pub(crate) fn threads(&self) -> u32 {
         self.threads
     }
 
+    /// Index of the block in the grid.
     #[inline(always)]
     pub(crate) fn index(&self) -> [u32; 3] {
         self.index.get()
     }
 
+    /// Blocks of the grid.
     #[inline(always)]
-    pub(crate) fn grid(&self) -> [u32; 3] {
+    pub(crate) fn grid(&self) -> Grid {
         self.grid
+    }
+
+    /// Who runs next.
+    pub(crate) fn schedule(&self) -> std::cell::RefMut<'_, Schedule> {
+        self.schedule.borrow_mut()
+    }
+
+    /// Runs `f` on the checker, if there is one.
+    pub(crate) fn checked<R>(&self, f: impl FnOnce(&mut Checker) -> R) -> Option<R> {
+        self.checker
+            .as_ref()
+            .map(|checker| f(&mut checker.borrow_mut()))
     }
 
     /// Says which thread runs, on which coroutine.
@@ -219,12 +195,7 @@ impl Block {
         self.yielder.set(yielder);
     }
 
-    /// The next thread that may go on.
-    pub(crate) fn next_ready(&self) -> Option<u32> {
-        self.ready.borrow_mut().pop()
-    }
-
-    /// From now on collectives return at once, so that unwinding coroutines reach their ends.
+    /// As [`abandon_current`].
     pub(crate) fn abandon(&self) {
         self.abandoned.set(true);
     }
@@ -238,55 +209,116 @@ impl Block {
         self.yielder.set(yielder);
     }
 
+    /// Lets `threads` go on, the running thread among them.
+    fn release(&self, threads: impl DoubleEndedIterator<Item = u32>) {
+        let running = self.thread.get();
+        let mut schedule = self.schedule.borrow_mut();
+        for thread in threads.rev() {
+            self.waiting[thread as usize].set(None);
+            // Whoever comes last just goes on, unless the schedule is to be varied.
+            if thread != running || schedule.is_varied() {
+                schedule.ready(thread);
+            }
+        }
+        let suspend = schedule.is_varied();
+        drop(schedule);
+        if suspend {
+            self.suspend();
+        }
+    }
+
     /// Arrives at a barrier and waits for the rest.
     fn barrier(&self, barrier: u32, threads: Option<u32>, location: &'static Location<'static>) {
         if self.abandoned.get() {
             return;
         }
         let expected = threads.unwrap_or(self.threads);
+        let divergence = |detail| raise(FaultKind::Divergence, location, detail);
         if barrier as usize >= BARRIERS {
-            raise(
-                FaultKind::Divergence,
-                location,
-                format!("barrier {barrier} is not below {BARRIERS}"),
-            );
+            divergence(format!("barrier {barrier} is not below {BARRIERS}"));
         }
-        if threads.is_some_and(|threads| threads == 0 || threads % WARP != 0)
-            || expected > self.threads
+        if threads
+            .is_some_and(|threads| threads == 0 || threads % WARP != 0 || threads > self.threads)
         {
-            let detail = format!(
-                "{expected} threads at barrier {barrier}: not a multiple of {WARP} up to {}",
+            divergence(format!(
+                "{expected} threads at a barrier: not a multiple of {WARP} up to {}",
                 self.threads
-            );
-            raise(FaultKind::Divergence, location, detail);
+            ));
         }
         let thread = self.thread.get();
-        {
-            let mut barriers = self.barriers.borrow_mut();
-            let waiting = &mut barriers[barrier as usize].waiting;
-            if waiting.len() as u32 + 1 == expected {
-                let mut all = self.waiting.borrow_mut();
-                waiting
-                    .iter()
-                    .for_each(|thread| all[*thread as usize] = None);
-                self.ready.borrow_mut().extend(waiting.drain(..).rev());
-                return;
-            }
-            waiting.push(thread);
-            let at = At::Barrier {
+        let mut barriers = self.barriers.borrow_mut();
+        let came = &mut barriers[barrier as usize];
+        came.push(thread);
+        self.waiting[thread as usize].set(Some(Waiting {
+            at: At::Barrier {
                 barrier,
                 threads: expected,
-            };
-            self.waiting.borrow_mut()[thread as usize] = Some(Waiting { at, location });
+            },
+            location,
+        }));
+        if (came.len() as u32) < expected {
+            drop(barriers);
+            self.suspend();
+            return;
         }
-        self.suspend();
+        let came = std::mem::take(came);
+        drop(barriers);
+        if let Err(detail) = self.whole_warps(&came, expected) {
+            divergence(detail);
+        }
+        self.checked(|checker| checker.clock.meet(&came));
+        self.release(came.iter().copied());
+        let mut barriers = self.barriers.borrow_mut();
+        if barriers[barrier as usize].is_empty() {
+            // Keep the allocation for the next time.
+            barriers[barrier as usize] = {
+                let mut came = came;
+                came.clear();
+                came
+            };
+        }
     }
 
-    /// Lanes of the running thread's warp that exist.
-    fn lanes(&self) -> u32 {
-        let first = self.thread.get() / WARP * WARP;
-        let count = (self.threads - first).min(WARP);
-        (u64::MAX >> (64 - count)) as u32
+    /// A barrier is `.aligned`: the threads of a warp come together, by the same call, and agree on how
+    /// many threads shall meet.
+    fn whole_warps(&self, came: &[u32], expected: u32) -> Result<(), String> {
+        let mut warps = [(0u32, None::<&'static Location<'static>>); WARP as usize];
+        for thread in came {
+            let Some(waiting) = self.waiting[*thread as usize].get() else {
+                continue;
+            };
+            let At::Barrier { threads, .. } = waiting.at else {
+                continue;
+            };
+            if threads != expected {
+                return Err(format!(
+                    "thread {thread} expects {threads} threads at this barrier, not {expected}"
+                ));
+            }
+            let (arrived, location) = &mut warps[(thread / WARP) as usize];
+            *arrived |= 1 << (thread % WARP);
+            let first = *location.get_or_insert(waiting.location);
+            if !ptr::eq(first, waiting.location) && first != waiting.location {
+                return Err(format!(
+                    "thread {thread} of the same warp came by {}",
+                    waiting.location
+                ));
+            }
+        }
+        for (warp, (arrived, _)) in warps.iter().enumerate() {
+            if *arrived != 0 && *arrived != self.present(warp as u32) {
+                return Err(format!(
+                    "only the lanes {arrived:#010x} of warp {warp} came"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The lanes that warp `warp` has: the last warp of a block may be short.
+    fn present(&self, warp: u32) -> u32 {
+        let count = self.threads.saturating_sub(warp * WARP).min(WARP);
+        (u64::from(FULL_MASK) >> (WARP - count)) as u32
     }
 
     /// Brings `registers` to a warp operation and gives what it made of them.
@@ -301,250 +333,136 @@ impl Block {
             return [0; 10];
         }
         let thread = self.thread.get();
-        let (first, lane) = (thread / WARP * WARP, thread % WARP);
+        let (warp, lane) = (thread / WARP, thread % WARP);
+        let present = self.present(warp);
+        let divergence = |detail| raise(FaultKind::Divergence, location, detail);
         if mask >> lane & 1 == 0 {
-            raise(
-                FaultKind::Divergence,
-                location,
-                format!("lane {lane} is not in the mask {mask:#010x} it gave"),
-            );
+            divergence(format!(
+                "lane {lane} is not in the mask {mask:#010x} it gave"
+            ));
         }
-        let present = mask & self.lanes();
+        if operation.is_aligned() && present != FULL_MASK {
+            divergence(format!(
+                "{} in a warp of {} threads",
+                operation.name(),
+                present.count_ones()
+            ));
+        }
         let at = At::Warp { operation, mask };
-        self.registers.borrow_mut()[thread as usize] = registers;
-        {
-            let mut waiting = self.waiting.borrow_mut();
-            waiting[thread as usize] = Some(Waiting { at, location });
-            let arrived = lanes(present).all(|lane| {
-                waiting[(first + lane) as usize].is_some_and(|waiting| waiting.at == at)
-            });
-            if arrived {
-                let mut ready = self.ready.borrow_mut();
-                for lane in lanes(present).rev() {
-                    waiting[(first + lane) as usize] = None;
-                    if first + lane != thread {
-                        ready.push(first + lane);
-                    }
-                }
+        let all = self.registers[warp as usize].get();
+        // SAFETY: coroutines of one block run one at a time, and no reference outlives a statement here.
+        unsafe { (*all)[lane as usize] = registers };
+        let arrived = self.arrived[warp as usize].get() | 1 << lane;
+        self.arrived[warp as usize].set(arrived);
+        self.waiting[thread as usize].set(Some(Waiting { at, location }));
+        let members = mask & present;
+        let member = |lane: u32| warp * WARP + lane;
+        let together = |lane: u32| {
+            self.waiting[member(lane) as usize]
+                .get()
+                .is_some_and(|waiting| {
+                    waiting.at == at
+                        && (!operation.is_aligned()
+                            || ptr::eq(waiting.location, location)
+                            || waiting.location == location)
+                })
+        };
+        if arrived & members == members && lanes(members).all(together) {
+            self.arrived[warp as usize].set(arrived & !members);
+            // SAFETY: as above.
+            let result = unsafe { operation.perform(members, &mut *all) };
+            if let Err(detail) = result {
+                divergence(detail);
             }
-            drop(waiting);
-            if arrived {
-                let mut all = self.registers.borrow_mut();
-                let warp = &mut all[first as usize..][..WARP as usize];
-                if let Err(detail) = perform(operation, mask, self.lanes(), warp) {
-                    drop(all);
-                    raise(FaultKind::Divergence, location, detail);
-                }
-            } else {
-                self.suspend();
+            if operation == Operation::Sync {
+                self.checked(|checker| {
+                    let members: Vec<u32> = lanes(members).map(member).collect();
+                    checker.clock.meet(&members);
+                });
             }
+            self.release(
+                (0..WARP)
+                    .filter(|lane| members >> lane & 1 == 1)
+                    .map(member),
+            );
+        } else {
+            self.suspend();
         }
-        self.registers.borrow()[thread as usize]
+        // SAFETY: as above.
+        unsafe { (*all)[lane as usize] }
     }
 
     /// The fault of a block where nobody can go on: the first thread that waits, and who waits where.
-    pub(crate) fn deadlock(&self) -> Option<(u32, &'static Location<'static>, String)> {
-        let waiting = self.waiting.borrow();
-        let (thread, first) = waiting
-            .iter()
-            .enumerate()
-            .find_map(|(i, waiting)| waiting.map(|w| (i as u32, w)))?;
-        let mut places: Vec<(Waiting, u32)> = Vec::new();
-        for waiting in waiting.iter().flatten() {
+    pub(crate) fn deadlock(&self) -> Option<(u32, Raised)> {
+        let waiting = || {
+            self.waiting
+                .iter()
+                .enumerate()
+                .filter_map(|(i, waiting)| Some((i as u32, waiting.get()?)))
+        };
+        let (thread, first) = waiting().next()?;
+        let mut places: Vec<(Waiting, Vec<u32>)> = Vec::new();
+        for (thread, waiting) in waiting() {
             match places
                 .iter_mut()
                 .find(|(place, _)| place.at == waiting.at && place.location == waiting.location)
             {
-                Some((_, count)) => *count += 1,
-                None => places.push((*waiting, 1)),
+                Some((_, threads)) => threads.push(thread),
+                None => places.push((waiting, vec![thread])),
             }
         }
-        let ended = waiting.iter().filter(|waiting| waiting.is_none()).count();
         let mut detail = String::new();
-        for (place, count) in &places {
+        for (place, threads) in &places {
             let name = match place.at {
-                At::Barrier { barrier, threads } => format!("barrier {barrier} of {threads}"),
-                At::Warp { operation, mask } => format!("{operation:?} of {mask:#010x}"),
+                At::Barrier {
+                    barrier: 0,
+                    threads,
+                } if threads == self.threads => "sync_threads".to_owned(),
+                At::Barrier { barrier, threads } => {
+                    format!("barrier {barrier} of {threads} threads")
+                }
+                At::Warp { operation, mask } => {
+                    format!("{} of lanes {mask:#010x}", operation.name())
+                }
             };
-            let Location { .. } = place.location;
-            detail += &format!(
-                "{count} threads wait at {name} ({}:{}), ",
-                place.location.file(),
-                place.location.line()
+            let (file, line) = (place.location.file(), place.location.line());
+            let _ = write!(
+                detail,
+                "threads {} wait at {name} ({file}:{line}); ",
+                ranges(threads)
             );
         }
-        detail += &format!("{ended} ended");
-        Some((thread, first.location, detail))
-    }
-
-    /// The dynamic arena.
-    fn dynamic(&self) -> *const Region {
-        &raw const *self.shared.borrow().dynamic
-    }
-
-    /// The next static array of the running thread.
-    fn next_static(&self, bytes: usize, location: &'static Location<'static>) -> *const Region {
-        let mut shared = self.shared.borrow_mut();
-        let thread = self.thread.get() as usize;
-        let met = shared.met[thread];
-        shared.met[thread] += 1;
-        if let Some((region, first)) = shared.statics.get(met) {
-            if region.bytes() != bytes || *first != location {
-                let detail =
-                    format!("shared array {met} of this thread is another one's at {first}");
-                raise(FaultKind::Divergence, location, detail);
-            }
-            return &raw const **region;
-        }
-        let (start, limit) = (shared.used, shared.arena.len() * 128);
-        let end = start.saturating_add(bytes);
-        if end > limit {
-            raise(
-                FaultKind::OutOfBounds,
-                location,
-                format!("{end} bytes of shared memory in a block that has {limit}"),
-            );
-        }
-        shared.used = end.next_multiple_of(16);
-        let region = Box::new(Region::new(shared.arena.as_ptr() as usize + start, bytes));
-        let pointer = &raw const *region;
-        shared.statics.push((region, location));
-        pointer
-    }
-
-    /// Offset of a host address in the arena.
-    pub(crate) fn shared_offset(&self, address: usize) -> u32 {
-        address.wrapping_sub(self.shared.borrow().arena.as_ptr() as usize) as u32
-    }
-}
-
-/// The lanes of a mask, ascending.
-fn lanes(mask: u32) -> impl DoubleEndedIterator<Item = u32> {
-    (0..WARP).filter(move |lane| mask >> lane & 1 == 1)
-}
-
-/// What a warp operation makes of the registers its lanes brought.
-fn perform(
-    operation: Operation,
-    mask: u32,
-    present: u32,
-    warp: &mut [Registers],
-) -> Result<(), String> {
-    let members = mask & present;
-    match operation {
-        Operation::Sync => {}
-        Operation::Shuffle(mode) => {
-            let mut results = [[0; 2]; WARP as usize];
-            for lane in lanes(members) {
-                let argument = warp[lane as usize][2];
-                let source = match mode {
-                    Shuffle::Index => argument % WARP,
-                    Shuffle::Up => lane.checked_sub(argument % WARP).unwrap_or(lane),
-                    Shuffle::Down => Some(lane + argument % WARP)
-                        .filter(|lane| *lane < WARP)
-                        .unwrap_or(lane),
-                    Shuffle::Xor => lane ^ (argument % WARP),
-                };
-                if members >> source & 1 == 0 {
-                    return Err(format!(
-                        "lane {lane} reads lane {source}, which takes no part"
-                    ));
-                }
-                results[lane as usize] = [warp[source as usize][0], warp[source as usize][1]];
-            }
-            for lane in lanes(members) {
-                warp[lane as usize][..2].copy_from_slice(&results[lane as usize]);
-            }
-        }
-        Operation::Ballot | Operation::Any | Operation::All => {
-            let votes =
-                lanes(members).fold(0, |votes, lane| votes | warp[lane as usize][0] << lane);
-            let result = match operation {
-                Operation::Ballot => votes,
-                Operation::Any => u32::from(votes != 0),
-                _ => u32::from(votes == members),
-            };
-            lanes(members).for_each(|lane| warp[lane as usize][0] = result);
-        }
-        Operation::Reduce(mode) => {
-            let values = lanes(members).map(|lane| warp[lane as usize][0]);
-            let result = match mode {
-                Reduction::Add => values.fold(0, u32::wrapping_add),
-                Reduction::Min => values.fold(u32::MAX, u32::min),
-                Reduction::Max => values.fold(0, u32::max),
-                Reduction::And => values.fold(u32::MAX, |a, b| a & b),
-                Reduction::Or => values.fold(0, |a, b| a | b),
-                Reduction::Xor => values.fold(0, |a, b| a ^ b),
-            };
-            lanes(members).for_each(|lane| warp[lane as usize][0] = result);
-        }
-        Operation::Ldmatrix { count, transposed } => {
-            // Each lane brought its row, four words.
-            let mut results = [[0; 4]; WARP as usize];
-            for (lane, result) in results.iter_mut().enumerate() {
-                for (matrix, word) in result[..count as usize].iter_mut().enumerate() {
-                    let half = |row: usize, column: usize| {
-                        warp[8 * matrix + row][column / 2] >> (16 * (column % 2)) & 0xffff
-                    };
-                    let (row, pair) = (lane / 4, 2 * (lane % 4));
-                    *word = if transposed {
-                        half(pair, row) | half(pair + 1, row) << 16
-                    } else {
-                        half(row, pair) | half(row, pair + 1) << 16
-                    };
-                }
-            }
-            for (registers, result) in warp.iter_mut().zip(results) {
-                registers[..4].copy_from_slice(&result);
-            }
-        }
-        Operation::Mma(signs) => multiply(signs, warp),
-    }
-    Ok(())
-}
-
-/// The product of an `mma.m16n8k32`.
-fn multiply(signs: Signs, warp: &mut [Registers]) {
-    let (a_signed, b_signed) = (
-        matches!(signs, Signs::SS | Signs::SU),
-        matches!(signs, Signs::SS | Signs::US),
-    );
-    // Sign extension as a subtraction: a byte of 128 or more stands for itself minus 256.
-    let widen = |byte: u8, signed: bool| {
-        if signed {
-            i16::from(byte as i8)
+        let others: Vec<u32> = (0..self.threads)
+            .filter(|i| self.waiting[*i as usize].get().is_none())
+            .collect();
+        if others.is_empty() {
+            detail += "nobody can come";
         } else {
-            i16::from(byte)
+            let _ = write!(detail, "threads {} have ended", ranges(&others));
         }
-    };
-    let mut a = [[0i16; 32]; 16];
-    let mut b = [[0i16; 32]; 8];
-    for (lane, registers) in warp.iter().enumerate() {
-        let (group, quad) = (lane / 4, lane % 4);
-        for register in 0..4 {
-            let to = &mut a[group + 8 * (register % 2)][4 * quad + 16 * (register / 2)..][..4];
-            for (to, byte) in to.iter_mut().zip(registers[register].to_le_bytes()) {
-                *to = widen(byte, a_signed);
-            }
-        }
-        for register in 0..2 {
-            let to = &mut b[group][4 * quad + 16 * register..][..4];
-            for (to, byte) in to.iter_mut().zip(registers[4 + register].to_le_bytes()) {
-                *to = widen(byte, b_signed);
-            }
-        }
+        Some((
+            thread,
+            Raised {
+                kind: FaultKind::Divergence,
+                location: first.location,
+                detail,
+            },
+        ))
     }
-    for (lane, registers) in warp.iter_mut().enumerate() {
-        for register in 0..4 {
-            let (row, column) = (lane / 4 + 8 * (register / 2), 2 * (lane % 4) + register % 2);
-            let dot: i32 = a[row]
-                .iter()
-                .zip(&b[column])
-                .map(|(x, y)| i32::from(*x) * i32::from(*y))
-                .sum();
-            registers[register] = registers[6 + register].wrapping_add(dot as u32);
-        }
+}
+
+/// `0-31, 40`: ascending numbers, for a fault.
+fn ranges(numbers: &[u32]) -> String {
+    let mut text = String::new();
+    for run in numbers.chunk_by(|a, b| a + 1 == *b) {
+        let separator = if text.is_empty() { "" } else { ", " };
+        let _ = match run {
+            [one] => write!(text, "{separator}{one}"),
+            [first, .., last] => write!(text, "{separator}{first}-{last}"),
+            [] => Ok(()),
+        };
     }
+    text
 }
 
 /// Host body of the barriers.
@@ -557,8 +475,7 @@ pub(crate) fn barrier(barrier: u32, threads: Option<u32>) {
 /// Host body of `sync_warp`.
 #[track_caller]
 pub(crate) fn sync_warp(mask: u32) {
-    let location = Location::caller();
-    with_current(|block| block.warp(Operation::Sync, mask, [0; 10], location));
+    one(Operation::Sync, mask, 0);
 }
 
 /// Host body of the shuffles.
@@ -612,7 +529,7 @@ pub(crate) fn mma(signs: Signs, acc: &mut [i32; 4], a: [u32; 4], b: [u32; 2]) {
     let [c0, c1, c2, c3] = acc.map(|sum| sum as u32);
     let registers = [a[0], a[1], a[2], a[3], b[0], b[1], c0, c1, c2, c3];
     let result =
-        with_current(|block| block.warp(Operation::Mma(signs), u32::MAX, registers, location));
+        with_current(|block| block.warp(Operation::Mma(signs), FULL_MASK, registers, location));
     *acc = [
         result[0] as i32,
         result[1] as i32,
@@ -638,19 +555,31 @@ pub(crate) fn ldmatrix<const COUNT: usize>(
         count: COUNT as u8,
         transposed,
     };
-    let result = with_current(|block| block.warp(operation, u32::MAX, registers, location));
+    let result = with_current(|block| block.warp(operation, FULL_MASK, registers, location));
     std::array::from_fn(|i| result[i])
 }
 
 /// Host body of `Shared::dynamic`.
 #[track_caller]
 pub(crate) fn dynamic_shared() -> *const Region {
-    with_current(Block::dynamic)
+    with_current(|block| block.shared.borrow().dynamic())
 }
 
 /// Host body of `shared_array!`.
 #[track_caller]
 pub(crate) fn static_shared(bytes: usize) -> *const Region {
     let location = Location::caller();
-    with_current(|block| block.next_static(bytes, location))
+    let result = with_current(|block| {
+        block
+            .shared
+            .borrow_mut()
+            .next_static(block.thread(), bytes, location)
+    });
+    result.unwrap_or_else(|raised| raise(raised.kind, raised.location, raised.detail))
+}
+
+/// Offset of a host address in the shared arena.
+#[track_caller]
+pub(crate) fn shared_offset(address: usize) -> u32 {
+    with_current(|block| block.shared.borrow().offset(address))
 }

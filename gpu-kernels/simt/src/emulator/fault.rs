@@ -6,6 +6,8 @@ use std::fmt;
 use std::panic::{self, Location, UnwindSafe};
 use std::sync::Once;
 
+use super::block;
+
 /// The kinds of fault the emulator finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FaultKind {
@@ -87,6 +89,7 @@ pub(crate) struct Raised {
 #[cold]
 #[inline(never)]
 pub(crate) fn raise(kind: FaultKind, location: &'static Location<'static>, detail: String) -> ! {
+    block::abandon_current();
     panic::resume_unwind(Box::new(Raised {
         kind,
         location,
@@ -108,6 +111,7 @@ pub(crate) fn catch<T>(f: impl FnOnce() -> T + UnwindSafe) -> Result<T, Box<dyn 
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             if IN_KERNEL.get() {
+                block::abandon_current();
                 let place = info.location().map(|l| (l.file().to_owned(), l.line()));
                 PANICKED_AT.with(|at| *at.borrow_mut() = place);
             } else {

@@ -4,24 +4,35 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::Mode;
+use super::shadow::Shadow;
 use crate::launch::RawBuffer;
 
 /// Alignment of every allocation, that of `cudaMalloc`.
 const ALIGNMENT: usize = 256;
 
-/// The bounds an access must stay in.
+/// The bounds an access must stay in, and in checked mode the shadow of what lies there.
 #[derive(Debug)]
 pub(crate) struct Region {
     base: usize,
     bytes: usize,
+    shadow: *mut Shadow,
+    /// What to call it in a fault.
+    name: String,
 }
 
 impl Region {
-    pub(crate) fn new(base: usize, bytes: usize) -> Self {
-        Self { base, bytes }
+    /// `bytes` bytes at `base`. `shadow` is null in fast mode; otherwise it covers these bytes, outlives
+    /// the region, and is touched by the thread that runs the launch only.
+    pub(crate) fn new(base: usize, bytes: usize, shadow: *mut Shadow, name: String) -> Self {
+        Self {
+            base,
+            bytes,
+            shadow,
+            name,
+        }
     }
 
     /// Address of the first byte.
@@ -30,9 +41,30 @@ impl Region {
         self.base
     }
 
+    /// Length.
     #[inline(always)]
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Whether accesses are checked against a shadow.
+    #[inline(always)]
+    pub(crate) fn is_checked(&self) -> bool {
+        !self.shadow.is_null()
+    }
+
+    /// The shadow, null in fast mode.
+    pub(crate) fn shadow(&self) -> *mut Shadow {
+        self.shadow
+    }
+
+    /// Names `size` bytes at `address` for a reader.
+    pub(crate) fn describe(&self, address: usize, size: usize) -> String {
+        let offset = address.wrapping_sub(self.base) as isize;
+        format!(
+            "{size} bytes at byte {offset} of the {} of {}",
+            self.bytes, self.name
+        )
     }
 }
 
@@ -58,6 +90,7 @@ pub(crate) struct Allocation {
     id: u64,
     base: NonNull<u8>,
     bytes: usize,
+    shadow: Option<Mutex<Shadow>>,
 }
 
 // SAFETY: the bytes are only touched through atomics.
@@ -89,12 +122,25 @@ impl Memory {
 
     fn new(bytes: usize, mode: Mode, written: bool) -> Result<Self, AllocError> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let _ = (mode, written);
         let layout = layout(bytes).ok_or(AllocError { bytes })?;
         // SAFETY: `layout` rounds the size up to a positive multiple of the alignment.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(AllocError { bytes })?;
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let allocation = Arc::new(Allocation { id, base, bytes });
+        let shadow = match mode {
+            Mode::Fast => None,
+            Mode::Checked { .. } => Some(Mutex::new(Shadow::new(
+                base.as_ptr() as usize,
+                bytes,
+                false,
+                written,
+            ))),
+        };
+        let allocation = Arc::new(Allocation {
+            id,
+            base,
+            bytes,
+            shadow,
+        });
         LIVE.lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(id, Arc::downgrade(&allocation));
@@ -129,6 +175,8 @@ impl Memory {
         for (cell, byte) in cells.iter().zip(bytes) {
             cell.store(*byte, Ordering::Relaxed);
         }
+        self.allocation
+            .mark_written(self.allocation.base.as_ptr() as usize + offset, cells.len());
         cells.len()
     }
 
@@ -147,6 +195,34 @@ impl Memory {
         let len = len.min(self.len() - offset);
         // SAFETY: inside the allocation, whose bytes are initialised and only touched atomically.
         unsafe { std::slice::from_raw_parts(self.allocation.base.as_ptr().add(offset).cast(), len) }
+    }
+}
+
+impl Allocation {
+    /// The shadow, if the memory was made for checked launches; nobody else has it while the guard lives.
+    pub(crate) fn lock_shadow(&self) -> Option<MutexGuard<'_, Shadow>> {
+        self.shadow
+            .as_ref()
+            .map(|shadow| shadow.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Counts `bytes` bytes at `address` as written.
+    pub(crate) fn mark_written(&self, address: usize, bytes: usize) {
+        if bytes > 0
+            && let Some(mut shadow) = self.lock_shadow()
+        {
+            shadow.mark_written(address, bytes);
+        }
+    }
+
+    /// A shadow for memory that has none.
+    pub(crate) fn full_shadow(&self) -> Shadow {
+        Shadow::new(self.base.as_ptr() as usize, self.bytes, false, true)
+    }
+
+    /// Its number; launches lock shadows in this order.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 }
 

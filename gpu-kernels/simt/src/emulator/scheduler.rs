@@ -1,4 +1,8 @@
-//! Coroutines: who runs next.
+//! Runs the threads of a block on coroutines.
+//!
+//! A *worker* is a coroutine that takes unstarted threads one after the other. When its thread must wait
+//! it is suspended with it, and another worker goes on taking threads. So there are as many coroutines as
+//! threads that wait at the same time, and none beyond the first in a kernel where nobody waits.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -7,7 +11,9 @@ use std::panic::AssertUnwindSafe;
 use corosensei::{Coroutine, CoroutineResult};
 
 use super::block::{self, Block};
+use super::check::{Checker, Found};
 use super::fault::{self, Fault, FaultKind, Raised};
+use super::schedule::{Schedule, Step};
 use super::stack::{self, Stack};
 use crate::launch::{Launch, LaunchError};
 use crate::thread::WARP;
@@ -16,25 +22,33 @@ use crate::thread::WARP;
 type Worker = Coroutine<(), (), (), Stack>;
 
 /// Runs blocks of one launch on one OS thread.
-pub(crate) struct Machine<'a> {
+pub(crate) struct Machine {
     kernel: &'static str,
     variant: &'static str,
     block: Block,
     /// Worker that carries each started thread.
-    carrier: Vec<Cell<u32>>,
+    carrier: Vec<Cell<usize>>,
     stacks: Vec<Stack>,
-    launch: std::marker::PhantomData<&'a ()>,
 }
 
-impl<'a> Machine<'a> {
-    pub(crate) fn new(launch: &Launch<'a>) -> Self {
+/// What ended a block before its end.
+enum Stop {
+    /// A thread left with this payload.
+    Thread(u32, Box<dyn Any + Send>),
+    /// Nobody can go on.
+    Deadlock(u32, Raised),
+    /// There is no memory for another coroutine.
+    NoStack(std::io::Error),
+}
+
+impl Machine {
+    pub(crate) fn new(launch: &Launch<'_>, schedule: Schedule, checker: Option<Checker>) -> Self {
         Self {
             kernel: launch.kernel.name,
             variant: launch.variant.name,
-            block: Block::new(launch),
+            block: Block::new(launch, schedule, checker),
             carrier: vec![Cell::new(0); launch.variant.block as usize],
             stacks: Vec::new(),
-            launch: std::marker::PhantomData,
         }
     }
 
@@ -45,100 +59,156 @@ impl<'a> Machine<'a> {
         body: &(dyn Fn() + Sync),
     ) -> Result<(), LaunchError> {
         self.block.reset(index);
-        let (block, carrier, stacks) = (&self.block, &self.carrier, &mut self.stacks);
-        let threads = block.threads();
-        let _entered = block::enter(block);
-        let next = Cell::new(0);
-        let mut workers: Vec<Worker> = Vec::new();
-        let fault = loop {
-            let worker = if let Some(thread) = block.next_ready() {
-                carrier[thread as usize].get() as usize
-            } else if next.get() < threads {
-                if stacks.is_empty() {
-                    stack::take(stacks, WARP as usize).map_err(|error| LaunchError::Device {
-                        kernel: self.variant,
-                        call: "mmap",
-                        message: format!("no memory for a stack: {error}"),
-                    })?;
-                }
-                let Some(stack) = stacks.pop() else { continue };
-                let number = workers.len() as u32;
-                let next = &next;
-                // SAFETY: all it borrows outlives `workers`, which is dropped (and so unwound) below.
-                workers.push(unsafe {
-                    Coroutine::with_stack_unchecked(stack, move |yielder, ()| {
-                        while next.get() < threads {
-                            let thread = next.replace(next.get() + 1);
-                            carrier[thread as usize].set(number);
-                            block.start(thread, yielder);
-                            body();
-                        }
-                    })
+        let stop = self.run_threads(body);
+        let unwritten = self.block.checked(Checker::unwritten_shared).flatten();
+        let fault = match stop {
+            None => None,
+            Some(Stop::NoStack(error)) => {
+                let message = format!("no memory for a stack: {error}");
+                return Err(LaunchError::Device {
+                    kernel: self.variant,
+                    call: "mmap",
+                    message,
                 });
-                number as usize
-            } else if let Some((thread, location, detail)) = block.deadlock() {
-                let raised = Raised {
-                    kind: FaultKind::Divergence,
-                    location,
-                    detail,
-                };
-                break Some((thread, Box::new(raised) as Box<dyn Any + Send>));
-            } else {
-                break None;
-            };
-            let worker = &mut workers[worker];
-            match fault::catch(AssertUnwindSafe(|| worker.resume(()))) {
-                Ok(CoroutineResult::Yield(()) | CoroutineResult::Return(())) => {}
-                Err(payload) => break Some((block.thread(), payload)),
             }
+            Some(Stop::Deadlock(thread, raised)) => Some((thread, raised)),
+            Some(Stop::Thread(thread, payload)) => match payload.downcast::<Raised>() {
+                Ok(raised) => Some((thread, *raised)),
+                Err(payload) => return Err(self.panicked(thread, &*payload)),
+            },
         };
-        if fault.is_some() {
-            block.abandon();
-            // A destructor in a kernel may panic too; that is no second fault.
-            for worker in &mut workers {
-                let _ = fault::catch(AssertUnwindSafe(|| worker.force_unwind()));
+        let races = |kind| matches!(kind, FaultKind::SharedRace | FaultKind::GlobalRace);
+        match (fault, unwritten) {
+            (Some((thread, raised)), None) => Err(self.fault(self.block.index(), thread, raised)),
+            (Some((thread, raised)), Some(_)) if races(raised.kind) => {
+                Err(self.fault(self.block.index(), thread, raised))
             }
-        }
-        for worker in workers {
-            if worker.done() {
-                stacks.push(worker.into_stack());
-            }
-        }
-        match fault {
-            Some((thread, payload)) => {
-                Err(LaunchError::Fault(Box::new(self.fault(thread, payload))))
-            }
-            None => Ok(()),
+            (_, Some(found)) => Err(self.fault(self.block.index(), found.thread, found.raised)),
+            (None, None) => Ok(()),
         }
     }
 
-    fn fault(&self, thread: u32, payload: Box<dyn Any + Send>) -> Fault {
-        let (kind, (file, line), detail) = match payload.downcast::<Raised>() {
-            Ok(raised) => (
-                raised.kind,
-                (raised.location.file().to_owned(), raised.location.line()),
-                raised.detail,
-            ),
-            Err(payload) => (
-                FaultKind::Panic,
-                fault::panicked_at().unwrap_or_default(),
-                fault::panic_message(&*payload),
-            ),
+    /// The fault that only the end of the launch shows, if there is one.
+    pub(crate) fn finish(&mut self) -> Result<(), LaunchError> {
+        match self.block.checked(Checker::unwritten_global).flatten() {
+            None => Ok(()),
+            Some(Found {
+                thread,
+                block,
+                raised,
+            }) => {
+                self.block.reset(u64::from(block));
+                Err(self.fault(self.block.index(), thread, raised))
+            }
+        }
+    }
+
+    fn run_threads(&mut self, body: &(dyn Fn() + Sync)) -> Option<Stop> {
+        let (block, carrier, stacks) = (&self.block, &self.carrier, &mut self.stacks);
+        let _entered = block::enter(block);
+        let mut workers: Vec<Worker> = Vec::new();
+        let stop = loop {
+            let step = block.schedule().step();
+            let number = match step {
+                Some(Step::Resume(thread)) => carrier[thread as usize].get(),
+                Some(Step::Start) => {
+                    let stack = match next_stack(stacks) {
+                        Ok(stack) => stack,
+                        Err(error) => break Some(Stop::NoStack(error)),
+                    };
+                    let number = workers.len();
+                    // SAFETY: all it borrows outlives `workers`.
+                    workers.push(unsafe {
+                        Coroutine::with_stack_unchecked(stack, move |yielder, ()| {
+                            loop {
+                                let (thread, varied) = {
+                                    let mut schedule = block.schedule();
+                                    (schedule.next_unstarted(), schedule.is_varied())
+                                };
+                                let Some(thread) = thread else { break };
+                                carrier[thread as usize].set(number);
+                                block.start(thread, yielder);
+                                body();
+                                if varied {
+                                    break;
+                                }
+                            }
+                        })
+                    });
+                    number
+                }
+                None => {
+                    break block
+                        .deadlock()
+                        .map(|(thread, raised)| Stop::Deadlock(thread, raised));
+                }
+            };
+            let worker = &mut workers[number];
+            match fault::catch(AssertUnwindSafe(|| worker.resume(()))) {
+                Ok(CoroutineResult::Yield(()) | CoroutineResult::Return(())) => {}
+                Err(payload) => break Some(Stop::Thread(block.thread(), payload)),
+            }
         };
-        Fault {
+        if stop.is_some() {
+            block.abandon();
+        }
+        for mut worker in workers {
+            // After a fault the others are unwound, so that what lies on their stacks is dropped. A panic
+            // in a destructor is no second fault.
+            if worker.done() || fault::catch(AssertUnwindSafe(|| worker.force_unwind())).is_ok() {
+                stacks.push(worker.into_stack());
+            }
+        }
+        stop
+    }
+
+    fn fault(&self, block: [u32; 3], thread: u32, raised: Raised) -> LaunchError {
+        let Raised {
             kind,
+            location,
+            detail,
+        } = raised;
+        let (file, line) = (location.file().to_owned(), location.line());
+        let (kernel, variant) = (self.kernel, self.variant);
+        LaunchError::Fault(Box::new(Fault {
+            kind,
+            kernel,
+            variant,
+            block,
+            thread,
+            file,
+            line,
+            detail,
+        }))
+    }
+
+    fn panicked(&self, thread: u32, payload: &(dyn Any + Send)) -> LaunchError {
+        let (file, line) = fault::panicked_at().unwrap_or_default();
+        LaunchError::Fault(Box::new(Fault {
+            kind: FaultKind::Panic,
             kernel: self.kernel,
             variant: self.variant,
             block: self.block.index(),
             thread,
             file,
             line,
-            detail,
-        }
+            detail: fault::panic_message(payload),
+        }))
     }
 }
 
-impl Drop for Machine<'_> {
+/// A stack, from a warp's worth taken from the pool.
+fn next_stack(stacks: &mut Vec<Stack>) -> std::io::Result<Stack> {
+    if let Some(stack) = stacks.pop() {
+        return Ok(stack);
+    }
+    stack::take(stacks, WARP as usize)?;
+    stacks
+        .pop()
+        .ok_or_else(|| std::io::ErrorKind::OutOfMemory.into())
+}
+
+impl Drop for Machine {
     fn drop(&mut self) {
         stack::put_back(&mut self.stacks);
     }

@@ -87,3 +87,10 @@ pub fn values<T: bytemuck::Pod>(memory: &Memory) -> Vec<T> {
     memory.copy_out(0, bytemuck::cast_slice_mut(&mut values));
     values
 }
+
+/// The line of `source` that ends with `// marker`.
+pub fn line_of(source: &str, marker: &str) -> u32 {
+    let end = format!("// {marker}");
+    let line = source.lines().position(|line| line.ends_with(&end));
+    line.unwrap_or_else(|| panic!("no line ends with {end}")) as u32 + 1
+}

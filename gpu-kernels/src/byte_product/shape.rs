@@ -1,0 +1,77 @@
+//! Sizes and strides.
+
+use bytemuck::{Pod, Zeroable};
+
+/// Sizes and strides of a product; see the [module](super) for what they mean.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Rows of `D` and `Y`.
+    pub rows: u32,
+    /// Columns of `D`, in bytes; rows of `X`.
+    pub inner: u32,
+    /// Columns of `X` and `Y`.
+    pub columns: u32,
+    /// Bytes from one row of `D` to the next: at least `inner`, a multiple of 16.
+    pub database_stride: u32,
+    /// Words from one column of `X` to the next: at least `inner`, a multiple of 4.
+    pub x_stride: u32,
+    /// Words from one column of `Y` to the next: at least `rows`.
+    pub y_stride: u32,
+}
+
+// SAFETY: all bits zero is an empty shape.
+unsafe impl Zeroable for Shape {}
+// SAFETY: six 32-bit integers, so no padding; the layout is C's on both sides.
+unsafe impl Pod for Shape {}
+// SAFETY: as for `Pod`.
+unsafe impl simt::Element for Shape {}
+
+impl Shape {
+    /// The smallest strides for these sizes; `None` where they do not fit 32 bits.
+    #[must_use]
+    pub const fn packed(rows: u32, inner: u32, columns: u32) -> Option<Self> {
+        let (Some(database_stride), Some(x_stride)) = (
+            inner.checked_next_multiple_of(16),
+            inner.checked_next_multiple_of(4),
+        ) else {
+            return None;
+        };
+        Some(Self {
+            rows,
+            inner,
+            columns,
+            database_stride,
+            x_stride,
+            y_stride: rows,
+        })
+    }
+
+    /// Whether the strides are what the kernels need.
+    #[must_use]
+    pub const fn is_valid(&self) -> bool {
+        self.inner <= self.database_stride
+            && self.database_stride.is_multiple_of(16)
+            && self.inner <= self.x_stride
+            && self.x_stride.is_multiple_of(4)
+            && self.rows <= self.y_stride
+    }
+
+    /// Bytes of `D`, the fill of its last row included.
+    #[must_use]
+    pub const fn database_len(&self) -> u64 {
+        self.rows as u64 * self.database_stride as u64
+    }
+
+    /// Words of `X`, the fill of its last column included.
+    #[must_use]
+    pub const fn x_len(&self) -> u64 {
+        self.columns as u64 * self.x_stride as u64
+    }
+
+    /// Words of `Y`, the fill of its last column included.
+    #[must_use]
+    pub const fn y_len(&self) -> u64 {
+        self.columns as u64 * self.y_stride as u64
+    }
+}
