@@ -42,8 +42,7 @@ fn load_planes(x: Global<U32x4>, start: usize, inner: u32, end: u32) -> [[u32; 4
 ///
 /// A warp takes `ROWS` rows at a time, a lane 16 consecutive bytes of each and the 16 words that
 /// meet them, so that the words and their planes serve `ROWS` rows. Any grid covers any number of
-/// rows; a warp for every `ROWS` rows, so `rows / (8 ROWS)` blocks, is the most that has work.
-/// Layout and strides: [`Shape`].
+/// rows; [`Shape::matvec_blocks`] is the most that has work. Layout and strides: [`Shape`].
 #[kernel(
     block = 256,
     variants(SIGNED = [true, false], ROWS = [4, 8]),
@@ -129,9 +128,9 @@ const FRAGMENTS: usize = fragment::PAIRS * fragment::STEPS;
 /// columns. The four sums of an output meet in one thread, which joins them. How lanes and bytes go
 /// together is in [`fragment`].
 ///
-/// Any grid covers any size; `ceil(rows / MATMUL_ROWS) * ceil(columns / (8 COLUMN_TILES))` blocks
-/// is the most that has work. Blocks that follow one another share rows, so that with more columns
-/// than a block has `D` is found in the L2. Layout and strides: [`Shape`].
+/// Any grid covers any size; [`Shape::matmul_blocks`] is the most that has work. Blocks that follow
+/// one another share rows, so that with more columns than a block has `D` is found in the L2.
+/// Layout and strides: [`Shape`].
 #[kernel(
     block = 256,
     variants(SIGNED = [true, false], COLUMN_TILES = [1, 4]),

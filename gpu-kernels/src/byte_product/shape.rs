@@ -74,4 +74,23 @@ impl Shape {
     pub const fn y_len(&self) -> u64 {
         self.columns as u64 * self.y_stride as u64
     }
+
+    /// Blocks of [`byte_matvec`](super::byte_matvec()) that all have work; 1 where there is none.
+    #[must_use]
+    pub fn matvec_blocks(&self, rows_of_a_warp: usize) -> u32 {
+        at_least_one_block((self.rows as u64).div_ceil(8 * rows_of_a_warp as u64))
+    }
+
+    /// Blocks of [`byte_matmul`](super::byte_matmul()) that all have work; 1 where there is none.
+    #[must_use]
+    pub fn matmul_blocks(&self, column_tiles: usize) -> u32 {
+        let columns = column_tiles as u64 * super::fragment::COLUMNS as u64;
+        let row_tiles = (self.rows as u64).div_ceil(super::MATMUL_ROWS as u64);
+        at_least_one_block(row_tiles.saturating_mul((self.columns as u64).div_ceil(columns)))
+    }
+}
+
+/// A number of blocks that a grid can have; the kernels loop over what is left.
+fn at_least_one_block(blocks: u64) -> u32 {
+    blocks.clamp(1, i32::MAX as u64) as u32
 }

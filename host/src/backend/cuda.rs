@@ -22,7 +22,7 @@ use std::time::Duration;
 use codegen::image::{Image, Match};
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
-use simt::launch::{Launch, LaunchError, RawArg, RawBuffer, VariantInfo};
+use simt::launch::{Grid, Launch, LaunchError, RawArg, RawBuffer, VariantInfo};
 
 use super::error::Error;
 use super::{Capability, CudaVersion, Device, DeviceInfo, Kind, MIN_CUDA, MemoryInfo, lock};
@@ -156,6 +156,16 @@ pub(super) struct Cuda {
     /// Fills of new memory run here.
     fill: Stream,
     functions: Mutex<HashMap<&'static str, Function>>,
+    clmad: Mutex<Clmad>,
+}
+
+/// What is known of the `clmad` of this GPU and driver.
+enum Clmad {
+    Untried,
+    /// The known answer is being computed, by a variant that uses it.
+    Trying,
+    Right,
+    Wrong(String),
 }
 
 #[derive(Clone, Copy)]
@@ -254,6 +264,7 @@ pub(super) fn open(image: &'static Image) -> Result<Cuda, Error> {
         version,
         fill,
         functions: Mutex::new(HashMap::new()),
+        clmad: Mutex::new(Clmad::Untried),
     })
 }
 
@@ -647,7 +658,97 @@ impl Cuda {
                 function
             }
         };
+        if function.clmad {
+            self.trust_clmad(variant)?;
+        }
         Ok(function)
+    }
+
+    /// Computes a known answer before the first variant with `clmad` runs: an assembler has been
+    /// seen to drop the instruction on some targets, and a driver translates what it has no cubin
+    /// for.
+    fn trust_clmad(&self, variant: &'static VariantInfo) -> Result<(), Error> {
+        {
+            let mut state = lock(&self.clmad);
+            match &*state {
+                Clmad::Untried => *state = Clmad::Trying,
+                Clmad::Trying | Clmad::Right => return Ok(()),
+                Clmad::Wrong(detail) => {
+                    return Err(Error::ClmadBroken {
+                        variant: variant.name,
+                        detail: detail.clone(),
+                    });
+                }
+            }
+        }
+        match self.clmad_known_answer() {
+            Ok(()) => *lock(&self.clmad) = Clmad::Right,
+            // The image was cut down to other kernels: nothing to try it with.
+            Err(Error::NoCode { .. }) => *lock(&self.clmad) = Clmad::Right,
+            Err(Error::ClmadBroken { detail, .. }) => {
+                *lock(&self.clmad) = Clmad::Wrong(detail.clone());
+                return Err(Error::ClmadBroken {
+                    variant: variant.name,
+                    detail,
+                });
+            }
+            Err(error) => {
+                *lock(&self.clmad) = Clmad::Untried;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The product of RFC 8452, section 3.
+    fn clmad_known_answer(&self) -> Result<(), Error> {
+        use gpu_kernels::gf128::{Polyval, method, polyval_mul};
+        let a = Polyval::from_bytes(0x66e9_4bd4_ef8a_2c3b_884c_fa59_ca34_2b2e_u128.to_be_bytes());
+        let b = Polyval::from_bytes((0xff_u128 << 120).to_be_bytes());
+        let expected =
+            Polyval::from_bytes(0xebe5_6340_1e7e_91ea_3ad6_426b_8140_c394_u128.to_be_bytes());
+        let variant = polyval_mul::Variant {
+            method: method::SCHOOLBOOK,
+        };
+        let Some(variant) = variant.info() else {
+            return Ok(());
+        };
+
+        let stream = self.stream()?;
+        let memory = || self.allocate(size_of::<Polyval>(), true);
+        let (from_a, from_b, to) = (memory()?, memory()?, memory()?);
+        self.upload(&stream, (&from_a, 0), bytemuck::bytes_of(&a))?;
+        self.upload(&stream, (&from_b, 0), bytemuck::bytes_of(&b))?;
+        let raw = |memory| RawArg::Buffer(self.raw(memory, 0));
+        let launch = Launch {
+            kernel: &polyval_mul::KERNEL,
+            variant,
+            grid: Grid::x(1),
+            args: &[
+                raw(&from_a),
+                raw(&from_b),
+                raw(&to),
+                RawArg::Scalar(&1u64.to_ne_bytes()),
+            ],
+        };
+        launch.validate()?;
+        let function = self.function(variant)?;
+        self.enqueue(function, &stream, &launch)?;
+        let mut found = Polyval::default();
+        self.download(&stream, (&to, 0), bytemuck::bytes_of_mut(&mut found))?;
+        if found == expected {
+            Ok(())
+        } else {
+            Err(Error::ClmadBroken {
+                variant: variant.name,
+                detail: format!(
+                    "`{}` gave {:032x} for {:032x}",
+                    variant.name,
+                    found.to_u128(),
+                    expected.to_u128()
+                ),
+            })
+        }
     }
 
     fn load(&self, variant: &'static VariantInfo) -> Result<Function, Error> {

@@ -97,13 +97,13 @@ pub enum Error {
     },
     /// `clmad` gives wrong products on this GPU.
     #[error(
-        "clmad gives wrong bits on this GPU (`{variant}`: {detail}): update the driver, \
-         or use the variants without clmad"
+        "`{variant}` uses clmad, which gives wrong bits here ({detail}): update the driver, \
+         or use a variant without clmad"
     )]
     ClmadBroken {
-        /// The variant that ran the known answer.
+        /// The variant that was to run.
         variant: &'static str,
-        /// What it gave.
+        /// What gave which bits.
         detail: String,
     },
     /// More memory was asked for than is free.

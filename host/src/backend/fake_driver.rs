@@ -8,8 +8,9 @@
 //! been asked for, and leaks can be counted (`fake_live`).
 //!
 //! A "cubin" here is `FAKE` and the name of its function. Functions whose name starts with
-//! `scale` compute `c[i] += factor * a[i]`; one that starts with `fault` makes the next
-//! synchronisation fail, as a wild access does; others do nothing.
+//! `scale` compute `c[i] += factor * a[i]`; `polyval_mul` gives the product of RFC 8452, section
+//! 3; one that starts with `fault` makes the next synchronisation fail, as a wild access does;
+//! others do nothing.
 //!
 //! | variable | meaning | default |
 //! | --- | --- | --- |
@@ -18,8 +19,13 @@
 //! | `FAKE_CUDA_DEVICES` | number of GPUs | 1 |
 //! | `FAKE_CUDA_CAPABILITY` | compute capability, times ten | 90 |
 //! | `FAKE_CUDA_MEMORY` | bytes of device memory | 2^30 |
+//! | `FAKE_CUDA_CLMAD` | 0: `polyval_mul` does nothing | 1 |
 
-#![allow(non_snake_case, clippy::missing_safety_doc, clippy::undocumented_unsafe_blocks)]
+#![allow(
+    non_snake_case,
+    clippy::missing_safety_doc,
+    clippy::undocumented_unsafe_blocks
+)]
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -161,6 +167,14 @@ impl Driver {
                     *c.add(i) = sum;
                 }
             }
+        }
+        if name.starts_with("polyval_mul") && setting("FAKE_CUDA_CLMAD", 1) == 1 {
+            let [_, _, c, 1] = launch.arguments[..] else {
+                return Err(INVALID_VALUE);
+            };
+            let c: *mut u128 = self.bytes(c, 16)?.cast();
+            let product = 0xebe5_6340_1e7e_91ea_3ad6_426b_8140_c394_u128.swap_bytes();
+            unsafe { c.write(product) };
         }
         Ok(())
     }
@@ -452,7 +466,11 @@ pub unsafe extern "C" fn cuModuleGetFunction(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuFuncGetAttribute(value: *mut c_int, which: u32, function: Handle) -> u32 {
+pub unsafe extern "C" fn cuFuncGetAttribute(
+    value: *mut c_int,
+    which: u32,
+    function: Handle,
+) -> u32 {
     code(driver().and_then(|driver| {
         driver.functions.get(&function).ok_or(INVALID_HANDLE)?;
         if which != 1 {
@@ -509,6 +527,12 @@ pub unsafe extern "C" fn cuLaunchKernel(
                 copied.push((*arguments.add(3)).cast::<u32>().read_unaligned().into());
             }
         }
+        // Three buffers and a length.
+        if known.name.starts_with("polyval_mul") {
+            copied = (0..4)
+                .map(|i| unsafe { (*arguments.add(i)).cast::<u64>().read_unaligned() })
+                .collect();
+        }
         let launch = LaunchRecord {
             function,
             arguments: copied,
@@ -555,7 +579,11 @@ pub extern "C" fn cuStreamWaitEvent(stream: Handle, event: Handle, flags: c_uint
     code(driver().and_then(|mut driver| {
         driver.running(stream)?;
         driver.events.get(&event).ok_or(INVALID_HANDLE)?;
-        if flags == 0 { Ok(()) } else { Err(INVALID_VALUE) }
+        if flags == 0 {
+            Ok(())
+        } else {
+            Err(INVALID_VALUE)
+        }
     }))
 }
 

@@ -81,6 +81,7 @@ static SCALE: Kernel = Kernel {
         variant("scale_absent"),
         variant("scale_damaged"),
         variant("fault"),
+        variant("scale_clmad"),
     ],
     file: file!(),
     line: line!(),

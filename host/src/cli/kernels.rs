@@ -10,7 +10,7 @@ use codegen::image::{Entry, Image};
 use serde::Serialize;
 use simt::launch::{Kernel, ParamKind, VariantInfo};
 
-use super::output::{note, progress, table, write_file};
+use super::output::{ResultFile, note, progress, table};
 use super::{BackendArgument, Failure, Output};
 use crate::backend::{Backend, Mode};
 use crate::bench::{self, Measured, Results, Timed};
@@ -57,7 +57,7 @@ pub(super) struct CheckArguments {
     #[arg(long, default_value = "")]
     filter: String,
     /// The seed of the inputs
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = seed, allow_negative_numbers = true)]
     seed: u64,
     /// Run this many seeds, from --seed on
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
@@ -79,7 +79,7 @@ pub(super) struct BenchArguments {
     #[arg(long, default_value = "")]
     filter: String,
     /// The seed of the inputs
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = seed, allow_negative_numbers = true)]
     seed: u64,
     /// Write the results to a file
     #[arg(long, value_name = "FILE")]
@@ -87,6 +87,11 @@ pub(super) struct BenchArguments {
     /// Write a picture of the results to a file
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
+}
+
+fn seed(text: &str) -> Result<u64, &'static str> {
+    text.parse()
+        .map_err(|_| "a seed is a whole number from 0 to 18446744073709551615")
 }
 
 pub(super) fn run(command: Command, out: &mut Output<'_>) -> Result<(), Failure> {
@@ -390,14 +395,14 @@ fn filtered(filter: &str) -> Result<Vec<(&'static Kernel, &'static VariantInfo)>
 }
 
 /// Says which backend was taken, and why not the GPU.
-fn announce(backend: &Backend) {
+fn announce(backend: &Backend, out: &mut Output<'_>) -> Result<(), Failure> {
     let info = backend.info();
     match backend.passed_over() {
-        Some(reason) => note(format_args!(
+        Some(reason) => out.line(format_args!(
             "backend: {} ({}); not the GPU, because {reason}",
             info.kind, info.name
         )),
-        None => note(format_args!("backend: {} ({})", info.kind, info.name)),
+        None => out.line(format_args!("backend: {} ({})", info.kind, info.name)),
     }
 }
 
@@ -443,6 +448,7 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
             Failure::Usage("--seed plus --seeds passes 2^64: use a lower seed".into())
         })?;
     let variants = filtered(&arguments.filter)?;
+    let file = ResultFile::create(arguments.json.as_deref())?;
     let started = SystemTime::now();
     let clock = Instant::now();
     let backend = if arguments.checked {
@@ -450,7 +456,7 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
     } else {
         arguments.backend.open()?
     };
-    announce(&backend);
+    announce(&backend, out)?;
     let subject = if arguments.checked {
         Subject::Checked
     } else {
@@ -521,33 +527,25 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
         .find(|row| row.outcome == "failed")
         .map(|row| format!("`{}` with seed {}", row.variant, row.seed));
     let runs = rows.len();
-    if let Some(path) = &arguments.json {
-        let results = CheckResults {
-            backend: backend.kind().to_string(),
-            mode,
-            device: backend.name().to_owned(),
-            driver: backend.info().driver.clone(),
-            commit: image::COMMIT,
-            date: bench::utc(started),
-            passed,
-            failed,
-            skipped,
-            results: rows,
-        };
-        write_json(path, &results)?;
-    }
+    let results = CheckResults {
+        backend: backend.kind().to_string(),
+        mode,
+        device: backend.name().to_owned(),
+        driver: backend.info().driver.clone(),
+        commit: image::COMMIT,
+        date: bench::utc(started),
+        passed,
+        failed,
+        skipped,
+        results: rows,
+    };
+    file.write_json(&results)?;
     match first {
         Some(first) => Err(Failure::Failed(format!(
             "{failed} of {runs} checks failed, first {first}"
         ))),
         None => Ok(()),
     }
-}
-
-fn write_json(path: &std::path::Path, value: &impl Serialize) -> Result<(), Failure> {
-    let mut text = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
-    text.push('\n');
-    write_file(path, &text)
 }
 
 fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure> {
@@ -568,9 +566,11 @@ fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure
             arguments.filter
         )));
     }
+    let json = ResultFile::create(arguments.json.as_deref())?;
+    let plot = ResultFile::create(arguments.plot.as_deref())?;
     let started = SystemTime::now();
     let backend = arguments.backend.open()?;
-    announce(&backend);
+    announce(&backend, out)?;
 
     let bar = progress(check::ceilings().len() + timed.len());
     let mut ceilings: BTreeMap<&'static str, Measured> = BTreeMap::new();
@@ -640,13 +640,8 @@ fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure
         ceilings,
         results,
     };
-    if let Some(path) = &arguments.json {
-        write_json(path, &results)?;
-    }
-    if let Some(path) = &arguments.plot {
-        write_file(path, &bench::svg(&results))?;
-    }
-    Ok(())
+    json.write_json(&results)?;
+    plot.write(&bench::svg(&results))
 }
 
 #[cfg(test)]

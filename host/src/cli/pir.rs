@@ -79,6 +79,3 @@ fn failure(error: DemoError) -> Failure {
         _ => Failure::failed(error),
     }
 }
-
-/// The server's product, on either backend.
-impl demo::Engine for crate::backend::Backend {}

@@ -41,7 +41,10 @@ fn image() -> &'static Image {
                 dynamic_shared: 0,
                 stack_bytes: 0,
                 spill_bytes: 0,
-                facts: SassFacts::default(),
+                facts: SassFacts {
+                    clmad: u32::from(variant.contains("clmad") || variant.contains("polyval")),
+                    ..SassFacts::default()
+                },
             };
             Entry::new(info, "", format!("{code}\0").as_bytes(), "")
         };
@@ -51,6 +54,8 @@ fn image() -> &'static Image {
             good("scale_shared"),
             good("scale_shared_too_large"),
             good("fault"),
+            good("scale_clmad"),
+            good("polyval_mul__method_0"),
             entry("scale_damaged", Arch::Sm90a, "not a cubin"),
             entry("scale_absent", Arch::Sm120, "FAKE scale_absent"),
         ];
@@ -131,6 +136,11 @@ fn what_only_a_gpu_does() {
     again("backend::tests::fake::inner_launches", &[]);
     again("backend::tests::fake::inner_leaks", &[]);
     again("backend::tests::fake::inner_faults", &[]);
+    again("backend::tests::fake::inner_clmad", &[]);
+    again(
+        "backend::tests::fake::inner_clmad",
+        &[("FAKE_CUDA_CLMAD", "0")],
+    );
 }
 
 #[test]
@@ -215,6 +225,33 @@ fn inner_launches() {
         .collect();
     for thread in threads {
         assert_eq!(thread.join().unwrap().unwrap(), [3; 8]);
+    }
+}
+
+#[test]
+#[ignore = "needs the fake driver"]
+fn inner_clmad() {
+    let backend = backend().expect("the fake driver");
+    // Only what uses clmad depends on it.
+    assert_eq!(launch_variant(&backend, "scale").unwrap(), [3; 8]);
+    let right = std::env::var("FAKE_CUDA_CLMAD").is_err();
+    for _ in 0..2 {
+        let result = launch_variant(&backend, "scale_clmad");
+        if right {
+            assert_eq!(result.unwrap(), [3; 8]);
+        } else {
+            let error = result.unwrap_err().to_string();
+            assert!(
+                error.starts_with(
+                    "scale_clmad: launch refused: `scale_clmad` uses clmad, which gives wrong bits"
+                ),
+                "{error}"
+            );
+            assert!(
+                error.contains("gave 00000000000000000000000000000000 for 94c3"),
+                "{error}"
+            );
+        }
     }
 }
 
