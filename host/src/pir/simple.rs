@@ -54,8 +54,8 @@
 //!
 //! ```compile_fail,E0599
 //! # use gristmill::pir::simple::ClientKey;
-//! fn copy(key: &ClientKey) -> ClientKey {
-//!     key.clone() // no method named `clone`
+//! fn copy(key: ClientKey) -> (ClientKey, ClientKey) {
+//!     (key.clone(), key) // no method named `clone`
 //! }
 //! ```
 //!
