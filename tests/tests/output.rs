@@ -185,6 +185,20 @@ fn check_writes_its_results() {
 }
 
 #[test]
+fn without_arguments_it_is_the_demo() {
+    let output = run(&mut gristmill(&[]));
+    let report = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{report}");
+    assert_eq!(
+        output.stdout.iter().filter(|&&byte| byte == b'\n').count(),
+        1
+    );
+    for word in ["backend", "protocol", "up ", "down ", "answer"] {
+        assert!(report.contains(word), "no {word:?} in {report}");
+    }
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_panic() {
     for arguments in [&["kernels", "list"][..], &["--help"], &["info", "--json"]] {
         let mut child = Command::new(program())
