@@ -11,16 +11,16 @@
 //!
 //! # Lazy sums
 //!
-//! A `u64` takes the sum of [`LAZY_PRODUCTS_AFTER_FOLD`] products of two residues on top of a folded value
-//! ([`Modulus::fold`], below `q * 2^32`), for every modulus below 2^29. So an accumulator is folded after every
-//! `TILES_PER_FOLD` tiles, and reduced once, at the end.
+//! A `u64` takes the sum of [`LAZY_PRODUCTS`] products of two residues on top of a folded value
+//! ([`Modulus::fold`]), for every modulus below 2^29; the proof stands beside that constant. So an
+//! accumulator is folded after every `TILES_PER_FOLD` tiles, and reduced once, at the end.
 
 use simt::kernel;
 #[cfg(not(target_arch = "nvptx64"))]
 use simt::launch::Grid;
 use simt::prelude::*;
 
-use crate::arith::{LAZY_PRODUCTS_AFTER_FOLD, Modulus};
+use crate::arith::{LAZY_PRODUCTS, Modulus};
 
 /// Threads along each side of a block: a block is `SIDE * SIDE` threads.
 const SIDE: usize = 16;
@@ -34,8 +34,8 @@ const TILE_K: usize = 8;
 /// writes at once fall into different banks; a multiple of 4, so that 16-byte reads stay aligned.
 const COLUMN: usize = TILE_M + 4;
 /// Tiles of `TILE_K` products between two folds.
-const TILES_PER_FOLD: usize = LAZY_PRODUCTS_AFTER_FOLD / TILE_K;
-const _: () = assert!(TILES_PER_FOLD >= 1 && TILES_PER_FOLD * TILE_K <= LAZY_PRODUCTS_AFTER_FOLD);
+const TILES_PER_FOLD: usize = LAZY_PRODUCTS / TILE_K;
+const _: () = assert!(TILES_PER_FOLD >= 1 && TILES_PER_FOLD * TILE_K <= LAZY_PRODUCTS);
 
 /// The grid of a product: a block for each tile of each `C[p]`, the tiles of a point one after the other.
 ///

@@ -117,6 +117,27 @@ fn a_result_file_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
+fn an_index_is_a_number() {
+    for index in ["x", "-1", "1.0", "18446744073709551616"] {
+        fails(&["pir", "demo", "--index", index], 2, &["--index", index]);
+    }
+}
+
+#[test]
+fn an_unknown_protocol_is_a_wrong_argument_that_lists_the_known_ones() {
+    fails(
+        &["pir", "demo", "--protocol", "nix"],
+        2,
+        &["nix", "simple", "hybrid", "auto"],
+    );
+    fails(
+        &["pir", "demo", "--protocol", "onion"],
+        2,
+        &["onion", "not built", "simple"],
+    );
+}
+
+#[test]
 fn help_and_version_are_no_errors() {
     for arguments in [
         &["--help"][..],

@@ -156,7 +156,46 @@ fn check_writes_its_results() {
     }
     // A digest is of the outputs, so seeds differ and repetitions do not.
     assert_ne!(rows[0]["digest"], rows[1]["digest"]);
-    assert_eq!(run(&mut gristmill(&arguments)).stdout.len(), text.len());
+    let against = |path: &std::path::Path, filter| {
+        run(&mut gristmill(&[
+            "kernels",
+            "check",
+            "--backend",
+            "cpu",
+            "--checked",
+            "--filter",
+            filter,
+            "--seed",
+            "5",
+            "--against",
+            path.to_str().expect("a path"),
+        ]))
+    };
+    assert!(against(&path, "montgomery_mul__").status.success());
+    let missing = against(&path, "to_montgomery__");
+    assert_eq!(missing.status.code(), Some(1));
+    let other = folder.path().join("other.json");
+    let text = std::fs::read_to_string(&path).expect("the file");
+    let digest = rows[0]["digest"].as_str().expect("a digest");
+    std::fs::write(&other, text.replace(digest, &"0".repeat(64))).expect("a file");
+    let differs = against(&other, "montgomery_mul__");
+    assert_eq!(differs.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&differs.stdout);
+    assert!(text.contains("not those of cpu"), "{text}");
+}
+
+#[test]
+fn without_arguments_it_is_the_demo() {
+    let output = run(&mut gristmill(&[]));
+    let report = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{report}");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout).matches('\n').count(),
+        1
+    );
+    for word in ["backend", "protocol", "up ", "down ", "answer"] {
+        assert!(report.contains(word), "no {word:?} in {report}");
+    }
 }
 
 #[test]

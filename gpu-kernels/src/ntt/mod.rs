@@ -34,9 +34,9 @@ pub mod reference;
 #[cfg(not(target_arch = "nvptx64"))]
 mod table;
 
-pub use kernels::{ntt_forward, ntt_inverse};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use kernels::grid;
+pub use kernels::{ntt_forward, ntt_inverse};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use table::{MAX_LOG_N, TableError, TwiddleTable};
 

@@ -2,7 +2,7 @@
 
 use crate::harness::{self, Buffer, Emulator, modes, refusal};
 use gpu_kernels::arith::prime::VIPIR;
-use gpu_kernels::arith::{LAZY_PRODUCTS, LAZY_PRODUCTS_AFTER_FOLD, Modulus};
+use gpu_kernels::arith::{LAZY_PRODUCTS, Modulus};
 use gpu_kernels::gemm::{grid, modular_gemm, reference};
 use proptest::prelude::*;
 use rand_chacha::rand_core::Rng;
@@ -138,14 +138,16 @@ fn points_and_moduli_go_together() {
 /// Sums that would wrap first: all residues are `q - 1`, and `K` lies around each fold.
 #[test]
 fn the_largest_residues_do_not_wrap() {
-    let mut around: Vec<u32> = Vec::new();
-    for fold in 0..4 {
-        for products in [LAZY_PRODUCTS, LAZY_PRODUCTS_AFTER_FOLD] {
-            let at = (fold * LAZY_PRODUCTS_AFTER_FOLD + products) as u32;
-            around.extend([at - 1, at, at + 1]);
-        }
-    }
-    for q in [Modulus::LARGEST, VIPIR[0], Modulus::new(3).unwrap()] {
+    let folds = (1..5).map(|folds| (folds * LAZY_PRODUCTS) as u32);
+    let around: Vec<u32> = folds.flat_map(|at| [at - 1, at, at + 1]).collect();
+    // The least modulus of quotient 8 has the largest 2^32 mod q of all, so the largest folded values.
+    let largest_folds = (u32::MAX / 9..1 << 29).find_map(Modulus::new).unwrap();
+    for q in [
+        Modulus::LARGEST,
+        largest_folds,
+        VIPIR[0],
+        Modulus::new(3).unwrap(),
+    ] {
         for &k in &around {
             Shape::one(2, k, 3).check(Mode::Fast, &[q], |q| q - 1);
         }

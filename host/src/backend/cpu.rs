@@ -14,8 +14,9 @@ use simt::launch::{Launch, LaunchError, RawBuffer};
 use super::error::Error;
 use super::{Device, DeviceInfo, Kind, MemoryInfo, lock};
 
-/// Bytes that checked mode may keep about a byte of memory, beside it.
-const SHADOW: u64 = 12;
+/// Bytes that checked mode may keep about a byte of memory, beside it: four stamps of 24 bytes for
+/// each word that is touched, and some bits.
+const SHADOW: u64 = 26;
 
 /// Allocations below this are not held against the free memory: asking costs more.
 const SMALL: u64 = 1 << 20;

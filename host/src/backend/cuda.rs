@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use codegen::image::{Image, Match};
 use cudarc::driver::result::{self, DriverError};
@@ -682,9 +682,8 @@ impl Cuda {
             }
         }
         match self.clmad_known_answer() {
-            Ok(()) => *lock(&self.clmad) = Clmad::Right,
-            // The image was cut down to other kernels: nothing to try it with.
-            Err(Error::NoCode { .. }) => *lock(&self.clmad) = Clmad::Right,
+            // No code: the image was cut down to other kernels, and there is nothing to try with.
+            Ok(()) | Err(Error::NoCode { .. }) => *lock(&self.clmad) = Clmad::Right,
             Err(Error::ClmadBroken { detail, .. }) => {
                 *lock(&self.clmad) = Clmad::Wrong(detail.clone());
                 return Err(Error::ClmadBroken {
@@ -752,6 +751,7 @@ impl Cuda {
     }
 
     fn load(&self, variant: &'static VariantInfo) -> Result<Function, Error> {
+        let started = Instant::now();
         let code = Code::of(self.image, variant.name, &self.info)?;
         self.context.bind()?;
         // SAFETY: a cubin as ptxas wrote it, or PTX ending in a null byte; the driver copies it.
@@ -777,6 +777,7 @@ impl Cuda {
             message: message(error),
         })?;
         self.allow_shared(variant, raw)?;
+        tracing::debug!(variant = variant.name, code = %code.what, elapsed = ?started.elapsed(), "loaded");
         Ok(Function {
             raw,
             clmad: code.clmad,

@@ -8,7 +8,7 @@
 //! been asked for, and leaks can be counted (`fake_live`).
 //!
 //! A "cubin" here is `FAKE` and the name of its function. Functions whose name starts with
-//! `scale` compute `c[i] += factor * a[i]`; `polyval_mul` gives the product of RFC 8452, section
+//! `scale` compute `c[i] += factor * a[i]`; `ceiling_copy` copies; `polyval_mul` gives the product of RFC 8452, section
 //! 3; one that starts with `fault` makes the next synchronisation fail, as a wild access does;
 //! others do nothing.
 //!
@@ -168,13 +168,21 @@ impl Driver {
                 }
             }
         }
+        if name == "ceiling_copy" {
+            let [from, to, n] = launch.arguments[..] else {
+                return Err(INVALID_VALUE);
+            };
+            let from = self.bytes(from, n as usize * 16)?;
+            let to = self.bytes(to, n as usize * 16)?;
+            unsafe { std::ptr::copy_nonoverlapping(from, to, n as usize * 16) };
+        }
         if name.starts_with("polyval_mul") && setting("FAKE_CUDA_CLMAD", 1) == 1 {
             let [_, _, c, 1] = launch.arguments[..] else {
                 return Err(INVALID_VALUE);
             };
             let c: *mut u128 = self.bytes(c, 16)?.cast();
             let product = 0xebe5_6340_1e7e_91ea_3ad6_426b_8140_c394_u128.swap_bytes();
-            unsafe { c.write(product) };
+            unsafe { c.write_unaligned(product) };
         }
         Ok(())
     }
@@ -316,7 +324,7 @@ pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut Address, bytes: usize) -> u
         if driver.used + bytes as u64 > setting("FAKE_CUDA_MEMORY", 1 << 30) {
             return Err(OUT_OF_MEMORY);
         }
-        driver.used += bytes as u64;
+        driver.used += (bytes.div_ceil(8) * 8) as u64;
         // Not zero, so that a missing fill is seen.
         let words = vec![0xa5a5_a5a5_a5a5_a5a5; bytes.div_ceil(8)].into_boxed_slice();
         let at = words.as_ptr() as Address;
@@ -526,6 +534,12 @@ pub unsafe extern "C" fn cuLaunchKernel(
                 copied.push((*arguments.add(2)).cast::<u32>().read_unaligned().into());
                 copied.push((*arguments.add(3)).cast::<u32>().read_unaligned().into());
             }
+        }
+        // Two buffers and a length.
+        if known.name == "ceiling_copy" {
+            copied = (0..3)
+                .map(|i| unsafe { (*arguments.add(i)).cast::<u64>().read_unaligned() })
+                .collect();
         }
         // Three buffers and a length.
         if known.name.starts_with("polyval_mul") {

@@ -18,8 +18,7 @@ fn scale(a: Global<u32>, c: GlobalMut<u32>, factor: u32, n: u32) {
 }
 
 fn scale_entry(args: &[RawArg<'_>], run: &mut dyn FnMut(&(dyn Fn() + Sync))) {
-    // SAFETY: the emulator passes the arguments of the launch, which has been validated.
-    let (a, c) = unsafe { (args[0].global::<u32>(), args[1].global_mut::<u32>()) };
+    let (a, c) = (args[0].global::<u32>(), args[1].global_mut::<u32>());
     let (factor, n) = (args[2].scalar::<u32>(), args[3].scalar::<u32>());
     run(&|| scale(a, c, factor, n));
 }

@@ -31,6 +31,7 @@
 //! # }
 //! ```
 
+pub mod suite;
 mod toolkit;
 
 mod byte_product;
@@ -218,11 +219,13 @@ pub enum Subject<'a> {
 
 /// Variants of the registry whose name holds `filter`, with their kernels, in order of name.
 pub fn variants(filter: &str) -> Vec<(&'static Kernel, &'static VariantInfo)> {
-    simt::launch::kernels()
+    let mut variants: Vec<_> = simt::launch::kernels()
         .into_iter()
         .flat_map(|kernel| kernel.variants.iter().map(move |variant| (kernel, variant)))
         .filter(|(_, variant)| variant.name.contains(filter))
-        .collect()
+        .collect();
+    variants.sort_by_key(|(_, variant)| variant.name);
+    variants
 }
 
 /// Runs one variant with one seed.

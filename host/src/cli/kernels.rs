@@ -1,7 +1,7 @@
 //! `gristmill kernels list | show | check | bench`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
 use clap::Subcommand;
@@ -68,6 +68,10 @@ pub(super) struct CheckArguments {
     /// Write the results to a file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Hold the outputs against those of an earlier run, by the digests in its --json file: two
+    /// backends must give the same bits
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -418,7 +422,17 @@ struct CheckResults {
     passed: usize,
     failed: usize,
     skipped: usize,
+    /// What a backend promises beside running kernels; empty with a filter.
+    promises: Vec<PromiseRow>,
     results: Vec<CheckRow>,
+}
+
+#[derive(Serialize)]
+struct PromiseRow {
+    name: &'static str,
+    /// `passed` or `failed`.
+    outcome: &'static str,
+    reason: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -432,6 +446,63 @@ struct CheckRow {
     digest: Option<String>,
     /// Why a run failed or was skipped.
     reason: Option<String>,
+}
+
+/// The digests of an earlier run.
+struct Earlier {
+    backend: String,
+    digests: BTreeMap<(String, u64), String>,
+}
+
+impl Earlier {
+    fn read(path: &Path) -> Result<Self, Failure> {
+        #[derive(serde::Deserialize)]
+        struct Run {
+            backend: String,
+            results: Vec<Row>,
+        }
+        #[derive(serde::Deserialize)]
+        struct Row {
+            variant: String,
+            seed: u64,
+            digest: Option<String>,
+        }
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::Failed(format!("cannot read {}: {error}", path.display()))
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+        let run: Run = serde_json::from_str(&text).map_err(|error| failed(&error))?;
+        Ok(Self {
+            backend: run.backend,
+            digests: run
+                .results
+                .into_iter()
+                .filter_map(|row| Some(((row.variant, row.seed), row.digest?)))
+                .collect(),
+        })
+    }
+
+    /// A run that passed fails if its outputs are not those of the earlier run, or there are none.
+    fn compare(&self, report: &mut check::Report) {
+        let Outcome::Passed(digest) = &report.outcome else {
+            return;
+        };
+        let digest = digest.to_string();
+        let key = (report.variant.name.to_owned(), report.seed);
+        let backend = &self.backend;
+        match self.digests.get(&key) {
+            Some(earlier) if *earlier == digest => {}
+            Some(earlier) => {
+                report.outcome = Outcome::Failed(format!(
+                    "its outputs are not those of {backend}: digest {digest:.16}, there {earlier:.16}"
+                ));
+            }
+            None => {
+                report.outcome =
+                    Outcome::Failed(format!("the earlier run on {backend} has no digest of it"));
+            }
+        }
+    }
 }
 
 fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure> {
@@ -448,6 +519,11 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
             Failure::Usage("--seed plus --seeds passes 2^64: use a lower seed".into())
         })?;
     let variants = filtered(&arguments.filter)?;
+    let earlier = arguments
+        .against
+        .as_deref()
+        .map(Earlier::read)
+        .transpose()?;
     let file = ResultFile::create(arguments.json.as_deref())?;
     let started = SystemTime::now();
     let clock = Instant::now();
@@ -469,11 +545,19 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
         .max()
         .unwrap_or(0);
     let bar = progress(variants.len() * arguments.seeds as usize);
+    let promises = if arguments.filter.is_empty() {
+        promises(&subject, arguments.seed, out)?
+    } else {
+        Vec::new()
+    };
     let mut rows = Vec::new();
     'all: for (kernel, variant) in variants {
         for seed in arguments.seed..=last {
             bar.set_message(variant.name);
-            let report = check::run(&subject, kernel, variant, seed);
+            let mut report = check::run(&subject, kernel, variant, seed);
+            if let Some(earlier) = &earlier {
+                earlier.compare(&mut report);
+            }
             bar.inc(1);
             let (outcome, digest, reason) = match &report.outcome {
                 Outcome::Passed(digest) => ("passed", Some(digest.to_string()), None),
@@ -513,6 +597,10 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
 
     let count = |outcome| rows.iter().filter(|row| row.outcome == outcome).count();
     let (passed, failed, skipped) = (count("passed"), count("failed"), count("skipped"));
+    let broken = promises
+        .iter()
+        .filter(|promise| promise.outcome == "failed")
+        .count();
     let mode = arguments.checked.then_some("checked");
     out.line(format_args!(
         "{passed} passed, {failed} failed, {skipped} skipped on {}{} ({}) in {:.1} s",
@@ -537,15 +625,53 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
         passed,
         failed,
         skipped,
+        promises,
         results: rows,
     };
     file.write_json(&results)?;
     match first {
+        _ if broken > 0 => Err(Failure::Failed(format!(
+            "the {} backend breaks {broken} of its promises, and {failed} of {runs} checks failed",
+            backend.kind()
+        ))),
         Some(first) => Err(Failure::Failed(format!(
             "{failed} of {runs} checks failed, first {first}"
         ))),
         None => Ok(()),
     }
+}
+
+/// Tries what the backend promises beside running kernels.
+fn promises(
+    subject: &Subject<'_>,
+    seed: u64,
+    out: &mut Output<'_>,
+) -> Result<Vec<PromiseRow>, Failure> {
+    let checked;
+    let backend = match subject {
+        Subject::Backend(backend) => *backend,
+        Subject::Checked => {
+            checked = Backend::cpu(Mode::Checked { seed });
+            &checked
+        }
+    };
+    let mut rows = Vec::new();
+    for promise in check::suite::PROMISES {
+        let reason = (promise.run)(backend).err().map(|error| error.to_string());
+        out.line(format_args!(
+            "{:<4}  {}  {}",
+            if reason.is_none() { "ok" } else { "FAIL" },
+            promise.name,
+            reason.as_deref().unwrap_or_default()
+        ))?;
+        out.flush()?;
+        rows.push(PromiseRow {
+            name: promise.name,
+            outcome: if reason.is_none() { "passed" } else { "failed" },
+            reason,
+        });
+    }
+    Ok(rows)
 }
 
 fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure> {

@@ -55,6 +55,7 @@ fn image() -> &'static Image {
             good("scale_shared_too_large"),
             good("fault"),
             good("scale_clmad"),
+            good("ceiling_copy"),
             good("polyval_mul__method_0"),
             entry("scale_damaged", Arch::Sm90a, "not a cubin"),
             entry("scale_absent", Arch::Sm120, "FAKE scale_absent"),
@@ -107,7 +108,8 @@ fn again(test: &str, settings: &[(&str, &str)]) {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success() && text.contains("1 passed"),
-        "{test} with {settings:?}: {text}"
+        "{test} with {settings:?}: {text}{}",
+        String::from_utf8_lossy(&output.stderr)
     );
 }
 
@@ -135,6 +137,7 @@ fn the_tests_of_the_emulator_pass_on_the_fake_gpu() {
 fn what_only_a_gpu_does() {
     again("backend::tests::fake::inner_launches", &[]);
     again("backend::tests::fake::inner_leaks", &[]);
+    again("backend::tests::fake::inner_promises", &[]);
     again("backend::tests::fake::inner_faults", &[]);
     again("backend::tests::fake::inner_clmad", &[]);
     again(
@@ -226,6 +229,18 @@ fn inner_launches() {
     for thread in threads {
         assert_eq!(thread.join().unwrap().unwrap(), [3; 8]);
     }
+}
+
+#[test]
+#[ignore = "needs the fake driver"]
+fn inner_promises() {
+    let backend = backend().expect("the fake driver");
+    for promise in crate::check::suite::PROMISES {
+        let result = (promise.run)(&backend);
+        assert!(result.is_ok(), "{}: {result:?}", promise.name);
+    }
+    drop(backend);
+    assert_eq!(live(), 0);
 }
 
 #[test]
