@@ -115,7 +115,7 @@ proptest! {
         prop_assert_eq!(in_each_lane!(&input, u64, |i, v| warp::shuffle(FULL_MASK, v, 7 * i + 3)), expect(|i| (7 * i + 3) % 32));
         prop_assert_eq!(in_each_lane!(&input, u64, |_, v| warp::shuffle_up(FULL_MASK, v, 5)), expect(|i| if i < 5 { i } else { i - 5 }));
         prop_assert_eq!(in_each_lane!(&input, u64, |_, v| warp::shuffle_down(FULL_MASK, v, 9)), expect(|i| if i > 22 { i } else { i + 9 }));
-        prop_assert_eq!(in_each_lane!(&input, u64, |_, v| warp::shuffle_xor(FULL_MASK, v, 21)), expect(|i| i ^ 21));
+        prop_assert_eq!(in_each_lane!(&input, u64, |_, v| warp::shuffle_xor(FULL_MASK, v, 0x15)), expect(|i| i ^ 0x15));
         let words = input.map(|v| v as u32);
         let halves = in_each_lane!(&words, u32, |_, v| warp::shuffle_xor(FULL_MASK, v as i32, 1) as u32);
         prop_assert_eq!(halves, (0..32).map(|i| words[i ^ 1]).collect::<Vec<_>>());
@@ -139,8 +139,8 @@ proptest! {
                 a.write(i, result);
             });
         });
-        for i in 0..32 {
-            prop_assert_eq!(apart[i], votes & if mask_bits >> i & 1 == 1 { mask_bits } else { !mask_bits });
+        for (i, vote) in apart.iter().take(32).enumerate() {
+            prop_assert_eq!(*vote, votes & if mask_bits >> i & 1 == 1 { mask_bits } else { !mask_bits });
         }
     }
 
