@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use simt::emulator::Mode;
 use simt::launch::HostEntry;
 use simt::prelude::*;
-use simt::thread::{FULL_MASK, thread_idx_x};
+use simt::thread::{FULL_MASK, block_idx_x, thread_idx_x};
 
 /// Product of polynomials over GF(2), bit by bit.
 fn carry_less(a: u64, b: u64) -> u128 {
@@ -263,6 +263,31 @@ fn views_offset_and_cast() {
         });
     });
     assert_eq!(out, [1, 2, 3, 4, 4, 9]);
+}
+
+/// Every way through a stride visits the same items in the same order.
+#[test]
+fn stride_is_one_sequence() {
+    let check = kernel("sequence", 0, 4, 0, |_, drive| {
+        drive(&|| {
+            for n in 0..70 {
+                let items: Vec<usize> = grid::stride::<3>(n).by_ref().collect();
+                for taken in 0..=items.len().min(4) {
+                    let mut stride = grid::stride::<3>(n);
+                    let mut seen: Vec<usize> = stride.by_ref().take(taken).collect();
+                    stride.for_each(|i| seen.push(i));
+                    assert_eq!(seen, items, "{n}, {taken}");
+                }
+                let next = |i: &usize| {
+                    *i < n
+                        && i / 4 / 3 % 2 == block_idx_x() as usize
+                        && i % 4 == thread_idx_x() as usize
+                };
+                assert_eq!(items, (0..n).filter(next).collect::<Vec<_>>());
+            }
+        });
+    });
+    launch(check, 2, &[], Mode::Fast).expect("no fault");
 }
 
 #[test]
