@@ -271,7 +271,7 @@ impl Block {
                     .map(|lane| first + lane);
                 if call.operation.orders_memory() {
                     self.checked(|checker| {
-                        checker.clock.meet(&members.clone().collect::<Vec<_>>())
+                        checker.clock.meet(&members.clone().collect::<Vec<_>>());
                     });
                 }
                 self.release(members)

@@ -176,12 +176,6 @@ fn drive(
                     Ok(stack) => stack,
                     Err(error) => return Some(Stop::NoStack(error)),
                 };
-                // SAFETY: `run_threads` drops the workers before what they borrow ends.
-                let body = unsafe {
-                    std::mem::transmute::<&(dyn Fn() + Sync), &'static (dyn Fn() + Sync)>(body)
-                };
-                // SAFETY: as above.
-                let (block, carrier) = unsafe { (&*(&raw const *block), &*(&raw const *carrier)) };
                 let number = workers.len();
                 let threads = move |yielder: &Yielder<(), ()>, ()| {
                     loop {
@@ -195,7 +189,8 @@ fn drive(
                         }
                     }
                 };
-                workers.push(Coroutine::with_stack(stack, threads));
+                // SAFETY: `run_threads` ends or unwinds the workers before what they borrow ends.
+                workers.push(unsafe { Coroutine::with_stack_unchecked(stack, threads) });
                 number
             }
             None => match block.deadlock() {
