@@ -6,8 +6,10 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use sha2::{Digest as _, Sha256};
 use simt::Element;
+use simt::launch::VariantInfo;
 
 use super::{CheckError, Digest};
+use crate::backend::{Backend, Buffer};
 
 /// Random inputs from a seed, the edge values of their range among them.
 ///
@@ -129,6 +131,50 @@ impl Inputs {
         }
         elements
     }
+}
+
+/// The variant of a kernel that a descriptor describes: `all` is its `Variant::ALL`, `info` its
+/// `Variant::info`.
+///
+/// # Errors
+///
+/// [`CheckError::UnknownVariant`] where it is none of them.
+pub fn variant_of<V: Copy>(
+    all: &[V],
+    info: impl Fn(V) -> Option<&'static VariantInfo>,
+    wanted: &'static VariantInfo,
+) -> Result<V, CheckError> {
+    let is_wanted = |&variant: &V| info(variant).is_some_and(|info| info.name == wanted.name);
+    all.iter()
+        .copied()
+        .find(is_wanted)
+        .ok_or(CheckError::UnknownVariant)
+}
+
+/// A buffer of `len` elements for a bench: random, but only the first 16 MiB of it are drawn and
+/// the rest repeats them.
+///
+/// # Errors
+///
+/// The backend failed.
+pub fn repeated<T: Element>(
+    backend: &Backend,
+    inputs: &mut Inputs,
+    len: usize,
+) -> Result<Buffer<T>, CheckError> {
+    let part = ((16 << 20) / size_of::<T>()).min(len);
+    let source = backend.upload(&inputs.uniform::<T>(part))?;
+    let mut buffer = backend.alloc::<T>(len)?;
+    let stream = backend.stream()?;
+    for start in (0..len).step_by(part.max(1)) {
+        let end = len.min(start + part);
+        stream.copy(
+            &mut buffer.view_mut(start..end)?,
+            &source.view(0..end - start)?,
+        )?;
+    }
+    stream.synchronize()?;
+    Ok(buffer)
 }
 
 /// Compares an output with the reference, bit for bit.

@@ -1,6 +1,6 @@
 //! The state of the block being run, and the host bodies of the words that need it.
 
-use std::cell::{Cell, RefCell, UnsafeCell};
+use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 use std::panic::Location;
 use std::ptr;
@@ -8,8 +8,9 @@ use std::ptr;
 use corosensei::Yielder;
 
 use super::arena::Arena;
+use super::barrier::Barrier;
 use super::check::Checker;
-use super::collective::{Operation, Registers, lanes};
+use super::collective::{Call, Operation, Warp};
 pub(crate) use super::collective::{Reduction, Shuffle, Signs};
 use super::fault::{FaultKind, Raised, raise};
 use super::memory::Region;
@@ -71,19 +72,6 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// Where a thread waits.
-#[derive(Clone, Copy)]
-struct Waiting {
-    at: At,
-    location: &'static Location<'static>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum At {
-    Barrier { barrier: u32, threads: u32 },
-    Warp { operation: Operation, mask: u32 },
-}
-
 /// One block on its way through the emulator.
 pub(crate) struct Block {
     grid: Grid,
@@ -97,14 +85,8 @@ pub(crate) struct Block {
     abandoned: Cell<bool>,
     /// Threads that may go on.
     schedule: RefCell<Schedule>,
-    /// What each thread waits for; `None` for one that runs, may go on, has ended or has not begun.
-    waiting: Vec<Cell<Option<Waiting>>>,
-    /// Per barrier, the threads that came.
-    barriers: RefCell<[Vec<u32>; BARRIERS]>,
-    /// Per warp, the lanes that wait in a warp operation.
-    arrived: Vec<Cell<u32>>,
-    /// Per warp, the registers its lanes brought or may take.
-    registers: Vec<UnsafeCell<[Registers; WARP as usize]>>,
+    barriers: RefCell<[Barrier; BARRIERS]>,
+    warps: Vec<RefCell<Warp>>,
     shared: RefCell<Arena>,
     checker: Option<RefCell<Checker>>,
 }
@@ -112,7 +94,7 @@ pub(crate) struct Block {
 impl Block {
     pub(crate) fn new(launch: &Launch<'_>, schedule: Schedule, checker: Option<Checker>) -> Self {
         let threads = launch.variant.block;
-        let warps = threads.div_ceil(WARP) as usize;
+        let warps = threads.div_ceil(WARP);
         Self {
             grid: launch.grid,
             threads,
@@ -121,11 +103,9 @@ impl Block {
             yielder: Cell::new(ptr::null()),
             abandoned: Cell::new(false),
             schedule: RefCell::new(schedule),
-            waiting: vec![Cell::new(None); threads as usize],
             barriers: RefCell::default(),
-            arrived: vec![Cell::new(0); warps],
-            registers: (0..warps)
-                .map(|_| UnsafeCell::new([[0; 10]; WARP as usize]))
+            warps: (0..warps)
+                .map(|warp| RefCell::new(Warp::new(threads - warp * WARP)))
                 .collect(),
             shared: RefCell::new(Arena::new(
                 threads,
@@ -146,9 +126,11 @@ impl Block {
         ]);
         self.abandoned.set(false);
         self.schedule.borrow_mut().begin(self.threads);
-        self.waiting.iter().for_each(|waiting| waiting.set(None));
-        self.barriers.borrow_mut().iter_mut().for_each(Vec::clear);
-        self.arrived.iter().for_each(|arrived| arrived.set(0));
+        self.barriers
+            .borrow_mut()
+            .iter_mut()
+            .for_each(Barrier::clear);
+        self.warps.iter().for_each(|warp| warp.borrow_mut().clear());
         self.shared.borrow_mut().begin();
         self.checked(|checker| checker.begin(index as u32));
     }
@@ -201,6 +183,10 @@ impl Block {
     }
 
     /// Leaves the running thread until the scheduler resumes it.
+    ///
+    /// Inlined into the kernel, like all that leads here: a function that is entered before a switch and
+    /// left after it costs a mispredicted return.
+    #[inline(always)]
     fn suspend(&self) {
         let (thread, yielder) = (self.thread.get(), self.yielder.get());
         // SAFETY: the yielder of the coroutine this runs on, which is alive while it runs.
@@ -209,242 +195,160 @@ impl Block {
         self.yielder.set(yielder);
     }
 
-    /// Lets `threads` go on, the running thread among them.
-    fn release(&self, threads: impl DoubleEndedIterator<Item = u32>) {
-        let running = self.thread.get();
-        let mut schedule = self.schedule.borrow_mut();
-        for thread in threads.rev() {
-            self.waiting[thread as usize].set(None);
-            // Whoever comes last just goes on, unless the schedule is to be varied.
-            if thread != running || schedule.is_varied() {
-                schedule.ready(thread);
-            }
-        }
-        let suspend = schedule.is_varied();
-        drop(schedule);
-        if suspend {
-            self.suspend();
-        }
-    }
-
-    /// Arrives at a barrier and waits for the rest.
-    fn barrier(&self, barrier: u32, threads: Option<u32>, location: &'static Location<'static>) {
-        if self.abandoned.get() {
-            return;
-        }
-        let expected = threads.unwrap_or(self.threads);
-        let divergence = |detail| raise(FaultKind::Divergence, location, detail);
-        if barrier as usize >= BARRIERS {
-            divergence(format!("barrier {barrier} is not below {BARRIERS}"));
-        }
-        if threads
-            .is_some_and(|threads| threads == 0 || threads % WARP != 0 || threads > self.threads)
-        {
-            divergence(format!(
-                "{expected} threads at a barrier: not a multiple of {WARP} up to {}",
-                self.threads
-            ));
-        }
-        let thread = self.thread.get();
-        let mut barriers = self.barriers.borrow_mut();
-        let came = &mut barriers[barrier as usize];
-        came.push(thread);
-        self.waiting[thread as usize].set(Some(Waiting {
-            at: At::Barrier {
-                barrier,
-                threads: expected,
-            },
-            location,
-        }));
-        if (came.len() as u32) < expected {
-            drop(barriers);
-            self.suspend();
-            return;
-        }
-        let came = std::mem::take(came);
-        drop(barriers);
-        if let Err(detail) = self.whole_warps(&came, expected) {
-            divergence(detail);
-        }
-        self.checked(|checker| checker.clock.meet(&came));
-        self.release(came.iter().copied());
-        let mut barriers = self.barriers.borrow_mut();
-        if barriers[barrier as usize].is_empty() {
-            // Keep the allocation for the next time.
-            barriers[barrier as usize] = {
-                let mut came = came;
-                came.clear();
-                came
-            };
-        }
-    }
-
-    /// A barrier is `.aligned`: the threads of a warp come together, by the same call, and agree on how
-    /// many threads shall meet.
-    fn whole_warps(&self, came: &[u32], expected: u32) -> Result<(), String> {
-        let mut warps = [(0u32, None::<&'static Location<'static>>); WARP as usize];
-        for thread in came {
-            let Some(waiting) = self.waiting[*thread as usize].get() else {
-                continue;
-            };
-            let At::Barrier { threads, .. } = waiting.at else {
-                continue;
-            };
-            if threads != expected {
-                return Err(format!(
-                    "thread {thread} expects {threads} threads at this barrier, not {expected}"
-                ));
-            }
-            let (arrived, location) = &mut warps[(thread / WARP) as usize];
-            *arrived |= 1 << (thread % WARP);
-            let first = *location.get_or_insert(waiting.location);
-            if !ptr::eq(first, waiting.location) && first != waiting.location {
-                return Err(format!(
-                    "thread {thread} of the same warp came by {}",
-                    waiting.location
-                ));
-            }
-        }
-        for (warp, (arrived, _)) in warps.iter().enumerate() {
-            if *arrived != 0 && *arrived != self.present(warp as u32) {
-                return Err(format!(
-                    "only the lanes {arrived:#010x} of warp {warp} came"
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// The lanes that warp `warp` has: the last warp of a block may be short.
-    fn present(&self, warp: u32) -> u32 {
-        let count = self.threads.saturating_sub(warp * WARP).min(WARP);
-        (u64::from(FULL_MASK) >> (WARP - count)) as u32
-    }
-
-    /// Brings `registers` to a warp operation and gives what it made of them.
-    fn warp(
+    /// Arrives at a barrier in the middle, where there is nothing to do but wait. Most threads do, and what
+    /// they do not touch of their stacks need not come into the cache.
+    #[inline(always)]
+    fn join(
         &self,
-        operation: Operation,
-        mask: u32,
-        registers: Registers,
+        barrier: u32,
+        threads: Option<u32>,
         location: &'static Location<'static>,
-    ) -> Registers {
+    ) -> bool {
+        let expected = threads.unwrap_or(self.threads);
+        match self.barriers.borrow_mut().get_mut(barrier as usize) {
+            Some(barrier) if !self.abandoned.get() => {
+                barrier.join(self.thread.get(), expected, location)
+            }
+            _ => false,
+        }
+    }
+
+    /// Arrives at a warp operation in the middle, as [`Block::join`].
+    #[inline(always)]
+    fn join_warp(&self, call: &Call, brought: &[u32]) -> bool {
+        let thread = self.thread.get();
+        let mut warp = self.warps[(thread / WARP) as usize].borrow_mut();
+        !self.abandoned.get() && warp.join(thread % WARP, call, brought)
+    }
+
+    /// Arrives at a barrier; whether the thread must wait.
+    #[inline(never)]
+    fn arrive(
+        &self,
+        barrier: u32,
+        threads: Option<u32>,
+        location: &'static Location<'static>,
+    ) -> bool {
         if self.abandoned.get() {
-            return [0; 10];
+            return false;
+        }
+        let mut barriers = self.barriers.borrow_mut();
+        let arrival = match barriers.get_mut(barrier as usize) {
+            Some(barrier) => barrier.arrive(self.thread.get(), threads, self.threads, location),
+            None => Err(format!("barrier {barrier} is not below {BARRIERS}")),
+        };
+        match arrival {
+            Ok(false) => true,
+            Ok(true) => {
+                let barrier = &mut barriers[barrier as usize];
+                let came = barrier.calls().iter().map(|(thread, _)| *thread);
+                self.checked(|checker| checker.clock.meet(&came.clone().collect::<Vec<_>>()));
+                let wait = self.release(came);
+                barrier.clear();
+                wait
+            }
+            Err(detail) => {
+                drop(barriers);
+                raise(FaultKind::Divergence, location, detail)
+            }
+        }
+    }
+
+    /// Arrives at a warp operation; whether the thread must wait.
+    #[inline(never)]
+    fn arrive_warp(&self, call: Call, brought: &[u32]) -> bool {
+        if self.abandoned.get() {
+            return false;
         }
         let thread = self.thread.get();
-        let (warp, lane) = (thread / WARP, thread % WARP);
-        let present = self.present(warp);
-        let divergence = |detail| raise(FaultKind::Divergence, location, detail);
-        if mask >> lane & 1 == 0 {
-            divergence(format!(
-                "lane {lane} is not in the mask {mask:#010x} it gave"
-            ));
-        }
-        if operation.is_aligned() && present != FULL_MASK {
-            divergence(format!(
-                "{} in a warp of {} threads",
-                operation.name(),
-                present.count_ones()
-            ));
-        }
-        let at = At::Warp { operation, mask };
-        let all = self.registers[warp as usize].get();
-        // SAFETY: coroutines of one block run one at a time, and no reference outlives a statement here.
-        unsafe { (*all)[lane as usize] = registers };
-        let arrived = self.arrived[warp as usize].get() | 1 << lane;
-        self.arrived[warp as usize].set(arrived);
-        self.waiting[thread as usize].set(Some(Waiting { at, location }));
-        let members = mask & present;
-        let member = |lane: u32| warp * WARP + lane;
-        let together = |lane: u32| {
-            self.waiting[member(lane) as usize]
-                .get()
-                .is_some_and(|waiting| {
-                    waiting.at == at
-                        && (!operation.is_aligned()
-                            || ptr::eq(waiting.location, location)
-                            || waiting.location == location)
-                })
-        };
-        if arrived & members == members && lanes(members).all(together) {
-            self.arrived[warp as usize].set(arrived & !members);
-            // SAFETY: as above.
-            let result = unsafe { operation.perform(members, &mut *all) };
-            if let Err(detail) = result {
-                divergence(detail);
-            }
-            if operation == Operation::Sync {
-                self.checked(|checker| {
-                    let members: Vec<u32> = lanes(members).map(member).collect();
-                    checker.clock.meet(&members);
-                });
-            }
-            self.release(
-                (0..WARP)
+        let mut warp = self.warps[(thread / WARP) as usize].borrow_mut();
+        match warp.arrive(thread % WARP, call, brought) {
+            Ok(None) => true,
+            Ok(Some(members)) => {
+                let first = thread / WARP * WARP;
+                let members = (0..WARP)
                     .filter(|lane| members >> lane & 1 == 1)
-                    .map(member),
-            );
-        } else {
-            self.suspend();
+                    .map(|lane| first + lane);
+                if call.operation.orders_memory() {
+                    self.checked(|checker| {
+                        checker.clock.meet(&members.clone().collect::<Vec<_>>())
+                    });
+                }
+                self.release(members)
+            }
+            Err(detail) => {
+                drop(warp);
+                raise(FaultKind::Divergence, call.location, detail)
+            }
         }
-        // SAFETY: as above.
-        unsafe { (*all)[lane as usize] }
+    }
+
+    /// Lets `threads` go on, the running thread among them; whether it must wait for its turn.
+    fn release(&self, threads: impl DoubleEndedIterator<Item = u32>) -> bool {
+        let mut schedule = self.schedule.borrow_mut();
+        // Whoever comes last just goes on, unless the schedule is to be varied.
+        let last = if schedule.is_varied() {
+            None
+        } else {
+            Some(self.thread.get())
+        };
+        schedule.ready(threads.rev().filter(|thread| Some(*thread) != last));
+        last.is_none()
     }
 
     /// The fault of a block where nobody can go on: the first thread that waits, and who waits where.
     pub(crate) fn deadlock(&self) -> Option<(u32, Raised)> {
-        let waiting = || {
-            self.waiting
-                .iter()
-                .enumerate()
-                .filter_map(|(i, waiting)| Some((i as u32, waiting.get()?)))
-        };
-        let (thread, first) = waiting().next()?;
-        let mut places: Vec<(Waiting, Vec<u32>)> = Vec::new();
-        for (thread, waiting) in waiting() {
+        let mut waiting: Vec<(u32, String, &'static Location<'static>)> = Vec::new();
+        for (number, barrier) in self.barriers.borrow().iter().enumerate() {
+            let expected = barrier.expected();
+            let name = if number == 0 && expected == self.threads {
+                "sync_threads".to_owned()
+            } else {
+                format!("barrier {number} of {expected} threads")
+            };
+            let came = barrier.calls().iter();
+            waiting.extend(came.map(|(thread, location)| (*thread, name.clone(), *location)));
+        }
+        for (number, warp) in self.warps.iter().enumerate() {
+            for (lane, call) in warp.borrow().waiting() {
+                let name = format!("{} of lanes {:#010x}", call.operation.name(), call.mask);
+                waiting.push((number as u32 * WARP + lane, name, call.location));
+            }
+        }
+        waiting.sort_by_key(|(thread, ..)| *thread);
+        let (thread, _, location) = *waiting.first()?;
+        let mut places: Vec<(&str, &Location<'_>, Vec<u32>)> = Vec::new();
+        for (thread, name, location) in &waiting {
             match places
                 .iter_mut()
-                .find(|(place, _)| place.at == waiting.at && place.location == waiting.location)
+                .find(|(n, l, _)| n == name && l == location)
             {
-                Some((_, threads)) => threads.push(thread),
-                None => places.push((waiting, vec![thread])),
+                Some((_, _, threads)) => threads.push(*thread),
+                None => places.push((name, location, vec![*thread])),
             }
         }
         let mut detail = String::new();
-        for (place, threads) in &places {
-            let name = match place.at {
-                At::Barrier {
-                    barrier: 0,
-                    threads,
-                } if threads == self.threads => "sync_threads".to_owned(),
-                At::Barrier { barrier, threads } => {
-                    format!("barrier {barrier} of {threads} threads")
-                }
-                At::Warp { operation, mask } => {
-                    format!("{} of lanes {mask:#010x}", operation.name())
-                }
-            };
-            let (file, line) = (place.location.file(), place.location.line());
+        for (name, location, threads) in &places {
+            let (file, line) = (location.file(), location.line());
             let _ = write!(
                 detail,
                 "threads {} wait at {name} ({file}:{line}); ",
                 ranges(threads)
             );
         }
-        let others: Vec<u32> = (0..self.threads)
-            .filter(|i| self.waiting[*i as usize].get().is_none())
+        let ended: Vec<u32> = (0..self.threads)
+            .filter(|i| waiting.iter().all(|(thread, ..)| thread != i))
             .collect();
-        if others.is_empty() {
-            detail += "nobody can come";
+        if ended.is_empty() {
+            detail += "nobody else can come";
         } else {
-            let _ = write!(detail, "threads {} have ended", ranges(&others));
+            let _ = write!(detail, "threads {} have ended", ranges(&ended));
         }
         Some((
             thread,
             Raised {
                 kind: FaultKind::Divergence,
-                location: first.location,
+                location,
                 detail,
             },
         ))
@@ -466,97 +370,128 @@ fn ranges(numbers: &[u32]) -> String {
 }
 
 /// Host body of the barriers.
+#[inline(always)]
 #[track_caller]
 pub(crate) fn barrier(barrier: u32, threads: Option<u32>) {
     let location = Location::caller();
-    with_current(|block| block.barrier(barrier, threads, location));
+    with_current(|block| {
+        if block.join(barrier, threads, location) || block.arrive(barrier, threads, location) {
+            block.suspend();
+        }
+    });
+}
+
+/// Brings registers to a warp operation and gives those it made of them.
+#[inline(always)]
+#[track_caller]
+fn warp<const BROUGHT: usize, const TAKEN: usize>(
+    operation: Operation,
+    mask: u32,
+    brought: [u32; BROUGHT],
+) -> [u32; TAKEN] {
+    let call = Call {
+        operation,
+        mask,
+        location: Location::caller(),
+    };
+    with_current(|block| {
+        if block.join_warp(&call, &brought) || block.arrive_warp(call, &brought) {
+            block.suspend();
+        }
+        let thread = block.thread.get();
+        block.warps[(thread / WARP) as usize]
+            .borrow()
+            .taken(thread % WARP)
+    })
 }
 
 /// Host body of `sync_warp`.
+#[inline(always)]
 #[track_caller]
 pub(crate) fn sync_warp(mask: u32) {
-    one(Operation::Sync, mask, 0);
+    let [] = warp(Operation::Sync, mask, []);
 }
 
 /// Host body of the shuffles.
+#[inline(always)]
 #[track_caller]
 pub(crate) fn shuffle(mode: Shuffle, mask: u32, bits: u64, argument: u32) -> u64 {
-    let location = Location::caller();
-    let mut registers = [0; 10];
-    registers[..3].copy_from_slice(&[bits as u32, (bits >> 32) as u32, argument]);
-    let result =
-        with_current(|block| block.warp(Operation::Shuffle(mode), mask, registers, location));
-    u64::from(result[0]) | u64::from(result[1]) << 32
+    let [low, high] = warp(
+        Operation::Shuffle(mode),
+        mask,
+        [bits as u32, (bits >> 32) as u32, argument],
+    );
+    u64::from(low) | u64::from(high) << 32
 }
 
 /// A warp operation on one word.
+#[inline(always)]
 #[track_caller]
 fn one(operation: Operation, mask: u32, value: u32) -> u32 {
-    let location = Location::caller();
-    let mut registers = [0; 10];
-    registers[0] = value;
-    with_current(|block| block.warp(operation, mask, registers, location))[0]
+    let [result] = warp(operation, mask, [value]);
+    result
 }
 
 /// Host body of `ballot`.
+#[inline(always)]
 #[track_caller]
 pub(crate) fn ballot(mask: u32, predicate: bool) -> u32 {
     one(Operation::Ballot, mask, u32::from(predicate))
 }
 
 /// Host body of `any`.
+#[inline(always)]
 #[track_caller]
 pub(crate) fn any(mask: u32, predicate: bool) -> bool {
     one(Operation::Any, mask, u32::from(predicate)) != 0
 }
 
 /// Host body of `all`.
+#[inline(always)]
 #[track_caller]
 pub(crate) fn all(mask: u32, predicate: bool) -> bool {
     one(Operation::All, mask, u32::from(predicate)) != 0
 }
 
 /// Host body of the reductions.
+#[inline(always)]
 #[track_caller]
 pub(crate) fn reduce(mode: Reduction, mask: u32, value: u32) -> u32 {
     one(Operation::Reduce(mode), mask, value)
 }
 
 /// Host body of `mma`.
+#[inline(always)]
 #[track_caller]
 pub(crate) fn mma(signs: Signs, acc: &mut [i32; 4], a: [u32; 4], b: [u32; 2]) {
-    let location = Location::caller();
     let [c0, c1, c2, c3] = acc.map(|sum| sum as u32);
-    let registers = [a[0], a[1], a[2], a[3], b[0], b[1], c0, c1, c2, c3];
-    let result =
-        with_current(|block| block.warp(Operation::Mma(signs), FULL_MASK, registers, location));
-    *acc = [
-        result[0] as i32,
-        result[1] as i32,
-        result[2] as i32,
-        result[3] as i32,
-    ];
+    let registers = [c0, c1, c2, c3, a[0], a[1], a[2], a[3], b[0], b[1]];
+    let sums: [u32; 4] = warp(Operation::Mma(signs), FULL_MASK, registers);
+    *acc = sums.map(|sum| sum as i32);
 }
 
 /// Host body of `ldmatrix`.
+#[inline(always)]
 #[track_caller]
 pub(crate) fn ldmatrix<const COUNT: usize>(
     address: usize,
     region: *const Region,
     transposed: bool,
 ) -> [u32; COUNT] {
-    let location = Location::caller();
     let lane = with_current(Block::thread) % WARP;
-    let mut registers = [0; 10];
-    if lane < 8 * COUNT as u32 {
-        registers[..4].copy_from_slice(&super::access::read::<crate::U32x4>(address, region).0);
-    }
-    let operation = Operation::Ldmatrix {
-        count: COUNT as u8,
-        transposed,
+    let row = if lane < 8 * COUNT as u32 {
+        super::access::read::<crate::U32x4>(address, region).0
+    } else {
+        [0; 4]
     };
-    let result = with_current(|block| block.warp(operation, FULL_MASK, registers, location));
-    std::array::from_fn(|i| result[i])
+    warp(
+        Operation::Ldmatrix {
+            count: COUNT as u8,
+            transposed,
+        },
+        FULL_MASK,
+        row,
+    )
 }
 
 /// Host body of `Shared::dynamic`.

@@ -1,12 +1,137 @@
-//! What warp operations make of the registers their lanes bring.
+//! Warp operations: lanes meet, bring registers, and take what is made of them.
 
-use crate::thread::WARP;
+use std::panic::Location;
+use std::ptr;
+
+use crate::thread::{FULL_MASK, WARP};
 
 /// Registers a lane brings to a warp operation and takes from it.
 ///
-/// A value goes in and comes out in the first one or two; a shuffle's lane argument is the third; an `mma`
-/// brings four words of A, two of B and four sums, and takes four sums.
-pub(crate) type Registers = [u32; 10];
+/// A value goes in and comes out in the first one or two; a shuffle's lane argument is the third. An
+/// `mma` brings four sums, four words of A and two of B, and takes four sums.
+type Registers = [u32; 10];
+
+/// How a lane came to a warp operation.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    pub(crate) operation: Operation,
+    pub(crate) mask: u32,
+    pub(crate) location: &'static Location<'static>,
+}
+
+impl Call {
+    /// Whether two lanes that came like this meet.
+    #[inline(always)]
+    fn meets(&self, other: &Self) -> bool {
+        self.operation == other.operation
+            && self.mask == other.mask
+            && (!self.operation.is_aligned()
+                || ptr::eq(self.location, other.location)
+                || self.location == other.location)
+    }
+}
+
+/// The lanes of a warp that wait for each other.
+pub(crate) struct Warp {
+    /// Lanes that exist: the last warp of a block may be short.
+    present: u32,
+    /// Lanes that wait.
+    arrived: u32,
+    /// Whether all lanes that wait came like the first one. If so nobody needs to look at `calls`.
+    alike: bool,
+    first: Option<Call>,
+    calls: [Option<Call>; WARP as usize],
+    registers: [Registers; WARP as usize],
+}
+
+impl Warp {
+    /// A warp of the first `threads` lanes, at most all.
+    pub(crate) fn new(threads: u32) -> Self {
+        Self {
+            present: FULL_MASK >> (WARP - threads.min(WARP)),
+            arrived: 0,
+            alike: true,
+            first: None,
+            calls: [None; WARP as usize],
+            registers: [[0; 10]; WARP as usize],
+        }
+    }
+
+    /// Forgets who waits.
+    pub(crate) fn clear(&mut self) {
+        self.arrived = 0;
+    }
+
+    /// The short way: `lane` comes like those before it, and is neither the first nor the last. Otherwise
+    /// nothing happens.
+    #[inline(always)]
+    pub(crate) fn join(&mut self, lane: u32, call: &Call, brought: &[u32]) -> bool {
+        let arrived = self.arrived | 1 << lane;
+        let members = call.mask & self.present;
+        let joins = self.arrived != 0
+            && self.alike
+            && members >> lane & 1 == 1
+            && arrived & members != members
+            && self.first.as_ref().is_some_and(|first| first.meets(call));
+        if joins {
+            self.registers[lane as usize][..brought.len()].copy_from_slice(brought);
+            self.calls[lane as usize] = Some(*call);
+            self.arrived = arrived;
+        }
+        joins
+    }
+
+    /// `lane` comes by `call` and brings registers. If it was the last one, performs the operation and
+    /// gives the lanes that may go on.
+    pub(crate) fn arrive(
+        &mut self,
+        lane: u32,
+        call: Call,
+        brought: &[u32],
+    ) -> Result<Option<u32>, String> {
+        let Call {
+            operation, mask, ..
+        } = call;
+        if mask >> lane & 1 == 0 {
+            return Err(format!(
+                "lane {lane} is not in the mask {mask:#010x} it gave"
+            ));
+        }
+        if operation.is_aligned() && self.present != FULL_MASK {
+            return Err(format!(
+                "{} in a warp of {} threads",
+                operation.name(),
+                self.present.count_ones()
+            ));
+        }
+        self.registers[lane as usize][..brought.len()].copy_from_slice(brought);
+        self.calls[lane as usize] = Some(call);
+        match &self.first {
+            Some(first) if self.arrived != 0 => self.alike &= first.meets(&call),
+            _ => (self.first, self.alike) = (Some(call), true),
+        }
+        self.arrived |= 1 << lane;
+        let members = mask & self.present;
+        let meets = |lane: u32| self.calls[lane as usize].is_some_and(|other| other.meets(&call));
+        if self.arrived & members != members || !self.alike && !lanes(members).all(meets) {
+            return Ok(None);
+        }
+        self.arrived &= !members;
+        operation.perform(members, &mut self.registers)?;
+        Ok(Some(members))
+    }
+
+    /// What the last operation made for `lane`.
+    #[inline(always)]
+    pub(crate) fn taken<const TAKEN: usize>(&self, lane: u32) -> [u32; TAKEN] {
+        std::array::from_fn(|i| self.registers[lane as usize][i])
+    }
+
+    /// The lanes that wait, and how they came.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (u32, Call)> {
+        lanes(self.arrived).filter_map(|lane| Some((lane, self.calls[lane as usize]?)))
+    }
+}
 
 /// A warp operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +181,12 @@ impl Operation {
         matches!(self, Self::Ldmatrix { .. } | Self::Mma(_))
     }
 
+    /// Whether what lanes wrote before it is seen by the others after it. Shuffles, votes and reductions
+    /// exchange registers only.
+    pub(crate) fn orders_memory(self) -> bool {
+        self == Self::Sync
+    }
+
     /// The word of the vocabulary, for a fault.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -81,11 +212,7 @@ impl Operation {
     /// Performs the operation for the lanes of `members` on the warp's 32 sets of registers.
     ///
     /// Fails with the reason if a lane asks for what is undefined.
-    pub(crate) fn perform(
-        self,
-        members: u32,
-        warp: &mut [Registers; WARP as usize],
-    ) -> Result<(), String> {
+    fn perform(self, members: u32, warp: &mut [Registers; WARP as usize]) -> Result<(), String> {
         match self {
             Self::Sync => {}
             Self::Shuffle(mode) => shuffle(mode, members, warp)?,
@@ -187,27 +314,90 @@ fn multiply<const A_SIGNED: bool, const B_SIGNED: bool>(warp: &mut [Registers; W
     // Rows of A and columns of B as words of four bytes along k.
     let mut a = [[0u32; 8]; 16];
     let mut b = [[0u32; 8]; 8];
-    for (lane, registers) in warp.iter().enumerate() {
-        let (group, quad) = (lane / 4, lane % 4);
-        a[group][quad] = registers[0];
-        a[group + 8][quad] = registers[1];
-        a[group][quad + 4] = registers[2];
-        a[group + 8][quad + 4] = registers[3];
-        b[group][quad] = registers[4];
-        b[group][quad + 4] = registers[5];
+    for group in 0..8 {
+        for quad in 0..4 {
+            let registers = &warp[4 * group + quad];
+            a[group][quad] = registers[4];
+            a[group + 8][quad] = registers[5];
+            a[group][quad + 4] = registers[6];
+            a[group + 8][quad + 4] = registers[7];
+            b[group][quad] = registers[8];
+            b[group][quad + 4] = registers[9];
+        }
     }
-    let a = a.map(|row| widen::<A_SIGNED>(&row));
-    let b = b.map(|column| widen::<B_SIGNED>(&column));
-    for (lane, registers) in warp.iter_mut().enumerate() {
-        for register in 0..4 {
-            let (row, column) = (lane / 4 + 8 * (register / 2), 2 * (lane % 4) + register % 2);
-            registers[register] = registers[6 + register].wrapping_add(dot(&a[row], &b[column]));
+    let b = b.map(widen::<B_SIGNED>);
+    for (row, words) in a.into_iter().enumerate() {
+        let sums = dots(&widen::<A_SIGNED>(words), &b);
+        for quad in 0..4 {
+            let registers = &mut warp[4 * (row % 8) + quad];
+            for j in 0..2 {
+                let sum = &mut registers[2 * (row / 8) + j];
+                *sum = sum.wrapping_add(sums[2 * quad + j] as u32);
+            }
         }
     }
 }
 
-fn widen<const SIGNED: bool>(words: &[u32; 8]) -> [i16; 32] {
-    let bytes: &[u8; 32] = bytemuck::cast_ref(words);
+/// 32 bytes along k as 16-bit numbers, in an order of its own.
+#[cfg(target_arch = "x86_64")]
+type Widened = [std::arch::x86_64::__m128i; 4];
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn widen<const SIGNED: bool>(words: [u32; 8]) -> Widened {
+    use std::arch::x86_64::{
+        _mm_cmpgt_epi8, _mm_setzero_si128, _mm_unpackhi_epi8, _mm_unpacklo_epi8,
+    };
+    let [low, high] = bytemuck::cast::<[u32; 8], [std::arch::x86_64::__m128i; 2]>(words);
+    // SAFETY: every x86-64 has SSE2.
+    unsafe {
+        let zero = _mm_setzero_si128();
+        let upper = |bytes| {
+            if SIGNED {
+                _mm_cmpgt_epi8(zero, bytes)
+            } else {
+                zero
+            }
+        };
+        [
+            _mm_unpacklo_epi8(low, upper(low)),
+            _mm_unpackhi_epi8(low, upper(low)),
+            _mm_unpacklo_epi8(high, upper(high)),
+            _mm_unpackhi_epi8(high, upper(high)),
+        ]
+    }
+}
+
+/// Dot products of a row with eight columns. 32 products below 2^16 in magnitude: the sums are exact.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn dots(row: &Widened, columns: &[Widened; 8]) -> [i32; 8] {
+    use std::arch::x86_64::{
+        _mm_add_epi32, _mm_madd_epi16, _mm_unpackhi_epi32, _mm_unpackhi_epi64, _mm_unpacklo_epi32,
+        _mm_unpacklo_epi64,
+    };
+    // SAFETY: every x86-64 has SSE2.
+    let fours = [0, 4].map(|first| unsafe {
+        // Four sums of each column, then a transposition that adds them up.
+        let [s, t, u, v] = std::array::from_fn(|i| {
+            let [a, b, c, d]: Widened =
+                std::array::from_fn(|k| _mm_madd_epi16(row[k], columns[first + i][k]));
+            _mm_add_epi32(_mm_add_epi32(a, b), _mm_add_epi32(c, d))
+        });
+        let st = _mm_add_epi32(_mm_unpacklo_epi32(s, t), _mm_unpackhi_epi32(s, t));
+        let uv = _mm_add_epi32(_mm_unpacklo_epi32(u, v), _mm_unpackhi_epi32(u, v));
+        _mm_add_epi32(_mm_unpacklo_epi64(st, uv), _mm_unpackhi_epi64(st, uv))
+    });
+    bytemuck::cast(fours)
+}
+
+/// 32 bytes along k as 16-bit numbers.
+#[cfg(not(target_arch = "x86_64"))]
+type Widened = [i16; 32];
+
+#[cfg(not(target_arch = "x86_64"))]
+fn widen<const SIGNED: bool>(words: [u32; 8]) -> Widened {
+    let bytes: [u8; 32] = bytemuck::cast(words);
     bytes.map(|byte| {
         if SIGNED {
             i16::from(byte as i8)
@@ -217,10 +407,13 @@ fn widen<const SIGNED: bool>(words: &[u32; 8]) -> [i16; 32] {
     })
 }
 
-/// 32 products below 2^16 in magnitude: the sum is exact.
-fn dot(a: &[i16; 32], b: &[i16; 32]) -> u32 {
-    a.iter()
-        .zip(b)
-        .map(|(a, b)| i32::from(*a) * i32::from(*b))
-        .sum::<i32>() as u32
+/// Dot products of a row with eight columns. 32 products below 2^16 in magnitude: the sums are exact.
+#[cfg(not(target_arch = "x86_64"))]
+fn dots(row: &Widened, columns: &[Widened; 8]) -> [i32; 8] {
+    columns.each_ref().map(|column| {
+        row.iter()
+            .zip(column)
+            .map(|(a, b)| i32::from(*a) * i32::from(*b))
+            .sum()
+    })
 }

@@ -16,7 +16,8 @@
 //! | `arena` | the shared memory of a block |
 //! | `access` | host bodies of reads, writes, atomics and copies |
 //! | `block` | the state of the block being run: who waits where |
-//! | `collective` | what warp operations compute |
+//! | `barrier` | barriers of a block |
+//! | `collective` | warp operations: who meets, and what they compute |
 //! | `schedule` | who may run, and in which order |
 //! | `scheduler` | the coroutines that run them |
 //! | `stack` | the stacks of the coroutines |
@@ -27,6 +28,7 @@
 
 pub(crate) mod access;
 mod arena;
+mod barrier;
 pub(crate) mod block;
 pub(crate) mod check;
 mod clock;

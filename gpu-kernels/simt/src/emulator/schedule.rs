@@ -55,9 +55,9 @@ impl Schedule {
         }
     }
 
-    /// `thread` may go on.
-    pub(crate) fn ready(&mut self, thread: u32) {
-        self.ready.push(thread);
+    /// `threads` may go on, the last one first.
+    pub(crate) fn ready(&mut self, threads: impl Iterator<Item = u32>) {
+        self.ready.extend(threads);
     }
 
     /// The next thread to begin.

@@ -8,7 +8,7 @@ use std::any::Any;
 use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
 
-use corosensei::{Coroutine, CoroutineResult};
+use corosensei::{Coroutine, Yielder};
 
 use super::block::{self, Block};
 use super::check::{Checker, Found};
@@ -107,59 +107,21 @@ impl Machine {
         let (block, carrier, stacks) = (&self.block, &self.carrier, &mut self.stacks);
         let _entered = block::enter(block);
         let mut workers: Vec<Worker> = Vec::new();
-        let stop = loop {
-            let step = block.schedule().step();
-            let number = match step {
-                Some(Step::Resume(thread)) => carrier[thread as usize].get(),
-                Some(Step::Start) => {
-                    let stack = match next_stack(stacks) {
-                        Ok(stack) => stack,
-                        Err(error) => break Some(Stop::NoStack(error)),
-                    };
-                    let number = workers.len();
-                    // SAFETY: all it borrows outlives `workers`.
-                    workers.push(unsafe {
-                        Coroutine::with_stack_unchecked(stack, move |yielder, ()| {
-                            loop {
-                                let (thread, varied) = {
-                                    let mut schedule = block.schedule();
-                                    (schedule.next_unstarted(), schedule.is_varied())
-                                };
-                                let Some(thread) = thread else { break };
-                                carrier[thread as usize].set(number);
-                                block.start(thread, yielder);
-                                body();
-                                if varied {
-                                    break;
-                                }
-                            }
-                        })
-                    });
-                    number
-                }
-                None => {
-                    break block
-                        .deadlock()
-                        .map(|(thread, raised)| Stop::Deadlock(thread, raised));
-                }
-            };
-            let worker = &mut workers[number];
-            match fault::catch(AssertUnwindSafe(|| worker.resume(()))) {
-                Ok(CoroutineResult::Yield(()) | CoroutineResult::Return(())) => {}
-                Err(payload) => break Some(Stop::Thread(block.thread(), payload)),
-            }
+        let drive = AssertUnwindSafe(|| drive(block, carrier, stacks, &mut workers, body));
+        let stop = match fault::catch(drive) {
+            Ok(None) => return None,
+            Ok(Some(stop)) => stop,
+            Err(payload) => Stop::Thread(block.thread(), payload),
         };
-        if stop.is_some() {
-            block.abandon();
-        }
+        // The others are unwound, so that what lies on their stacks is dropped. A panic in a destructor
+        // is no second fault.
+        block.abandon();
         for mut worker in workers {
-            // After a fault the others are unwound, so that what lies on their stacks is dropped. A panic
-            // in a destructor is no second fault.
-            if worker.done() || fault::catch(AssertUnwindSafe(|| worker.force_unwind())).is_ok() {
+            if fault::catch(AssertUnwindSafe(|| worker.force_unwind())).is_ok() {
                 stacks.push(worker.into_stack());
             }
         }
-        stop
+        Some(stop)
     }
 
     fn fault(&self, block: [u32; 3], thread: u32, raised: Raised) -> LaunchError {
@@ -195,6 +157,56 @@ impl Machine {
             detail: fault::panic_message(payload),
         }))
     }
+}
+
+/// Runs threads until all have ended or nobody can go on. A panic in one of them comes through.
+fn drive(
+    block: &Block,
+    carrier: &[Cell<usize>],
+    stacks: &mut Vec<Stack>,
+    workers: &mut Vec<Worker>,
+    body: &(dyn Fn() + Sync),
+) -> Option<Stop> {
+    loop {
+        let step = block.schedule().step();
+        let number = match step {
+            Some(Step::Resume(thread)) => carrier[thread as usize].get(),
+            Some(Step::Start) => {
+                let stack = match next_stack(stacks) {
+                    Ok(stack) => stack,
+                    Err(error) => return Some(Stop::NoStack(error)),
+                };
+                // SAFETY: `run_threads` drops the workers before what they borrow ends.
+                let body = unsafe {
+                    std::mem::transmute::<&(dyn Fn() + Sync), &'static (dyn Fn() + Sync)>(body)
+                };
+                // SAFETY: as above.
+                let (block, carrier) = unsafe { (&*(&raw const *block), &*(&raw const *carrier)) };
+                let number = workers.len();
+                let threads = move |yielder: &Yielder<(), ()>, ()| {
+                    loop {
+                        let next = block.schedule().next_unstarted();
+                        let Some(thread) = next else { break };
+                        carrier[thread as usize].set(number);
+                        block.start(thread, yielder);
+                        body();
+                        if block.schedule().is_varied() {
+                            break;
+                        }
+                    }
+                };
+                workers.push(Coroutine::with_stack(stack, threads));
+                number
+            }
+            None => match block.deadlock() {
+                Some((thread, raised)) => return Some(Stop::Deadlock(thread, raised)),
+                None => break,
+            },
+        };
+        workers[number].resume(());
+    }
+    stacks.extend(workers.drain(..).map(Worker::into_stack));
+    None
 }
 
 /// A stack, from a warp's worth taken from the pool.
