@@ -322,6 +322,27 @@ fn shared_race_from_a_missing_second_barrier() {
 }
 
 #[test]
+fn shared_race_of_a_writer_that_read_last() {
+    // Its own read must not hide those of the others.
+    for seed in 0..10 {
+        let fault = run("reads_too", 1, 64, 1, Mode::Checked { seed }, |_, drive| {
+            drive(&|| {
+                let word = shared_array!(u32, 1);
+                if thread_idx_x() == 40 {
+                    word.write(0, 1);
+                }
+                sync_threads();
+                let v = word.read(0);
+                if thread_idx_x() == 0 {
+                    word.write(0, v + 1);
+                }
+            });
+        });
+        assert_eq!(fault.kind, FaultKind::SharedRace, "{fault}");
+    }
+}
+
+#[test]
 fn shared_race_inside_a_warp() {
     let fault = run("lockstep", 1, 32, 1, CHECKED, |_, drive| {
         drive(&|| {

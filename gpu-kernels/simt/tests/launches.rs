@@ -52,6 +52,25 @@ fn a_seed_is_a_schedule() {
 }
 
 #[test]
+fn a_seed_orders_the_blocks_too() {
+    let entry: HostEntry = |args, drive| {
+        let a = args[0].global_mut::<u32>();
+        drive(&|| {
+            let ticket = a.atomic_add(0, 1, Order::Relaxed, Scope::Device);
+            a.write(1 + block_idx_x() as usize, ticket);
+        });
+    };
+    let order = |seed| {
+        let mode = Mode::Checked { seed };
+        let a = memory(&[0u32; 9], mode);
+        launch(kernel("blocks", 1, 1, 0, entry), 8, &[&a], mode).expect("no fault");
+        values::<u32>(&a)[1..].to_vec()
+    };
+    let orders: HashSet<Vec<u32>> = (0..8).map(order).collect();
+    assert!(orders.len() > 4);
+}
+
+#[test]
 fn a_racy_result_depends_on_the_seed() {
     // The fault is found under every schedule, though each leaves another value.
     let entry: HostEntry = |args, drive| {

@@ -120,7 +120,6 @@ impl Checker {
         let stamp = self.stamp(thread, None, at.location);
         at.ordered(Kind::Write, stamp, &self.clock)?;
         at.shadow(|shadow| shadow.mark_written(at.address, at.size));
-        self.clock.overwrite(at.address, at.size, at.shared());
         Ok(())
     }
 
