@@ -325,10 +325,10 @@ fn shared_race_from_a_missing_second_barrier() {
 fn shared_race_of_a_writer_that_read_last() {
     // Its own read must not hide those of the others.
     for seed in 0..10 {
-        let fault = run("reads_too", 1, 64, 1, Mode::Checked { seed }, |_, drive| {
+        let fault = run("reads_too", 1, 2, 1, Mode::Checked { seed }, |_, drive| {
             drive(&|| {
                 let word = shared_array!(u32, 1);
-                if thread_idx_x() == 40 {
+                if thread_idx_x() == 1 {
                     word.write(0, 1);
                 }
                 sync_threads();
