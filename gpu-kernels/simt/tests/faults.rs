@@ -324,8 +324,8 @@ fn shared_race_from_a_missing_second_barrier() {
 #[test]
 fn shared_race_of_a_writer_that_read_last() {
     // Its own read must not hide those of the others.
-    for seed in 0..10 {
-        let fault = run("reads_too", 1, 2, 1, Mode::Checked { seed }, |_, drive| {
+    for seed in 0..20 {
+        let fault = run("reads_too", 1, 3, 1, Mode::Checked { seed }, |_, drive| {
             drive(&|| {
                 let word = shared_array!(u32, 1);
                 if thread_idx_x() == 1 {
