@@ -1,6 +1,9 @@
-//! Developer commands: `cargo xtask setup | image | sass | budget`.
+//! Developer commands: `cargo xtask setup | image | sass | budget | benchmarks | ci`.
 //!
 //! All of them work on the workspace this program was built in.
+
+mod benchmarks;
+mod ci;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -63,6 +66,14 @@ enum Cmd {
         #[arg(long)]
         bless: bool,
     },
+    /// Writes BENCHMARKS.md from the files in benches/results
+    Benchmarks {
+        /// Fails where it is out of date instead
+        #[arg(long)]
+        check: bool,
+    },
+    /// Sets up what is missing, then checks everything that must hold before a change lands
+    Ci,
 }
 
 /// A list of architectures, as one argument.
@@ -101,14 +112,12 @@ fn is_closed_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
 fn run(command: &Cmd) -> Result<ExitCode> {
     let workspace = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
     match command {
-        Cmd::Setup => {
-            let mut out = io::stdout();
-            let mut say = |line: &str| {
-                // A set-up goes on when nobody reads about it.
-                let _ = writeln!(out, "{line}");
-            };
-            toolchain::setup(&workspace, &mut say)?;
-            say("the device tool chain is complete");
+        Cmd::Setup => setup(&workspace)?,
+        Cmd::Benchmarks { check } => benchmarks::run(&workspace, *check)?,
+        Cmd::Ci => {
+            setup(&workspace)?;
+            benchmarks::run(&workspace, true)?;
+            ci::run(&workspace)?;
         }
         Cmd::Image { arch, filter, out } => {
             let (image, _) = build(&workspace, &arch.0, None)?;
@@ -130,6 +139,17 @@ fn run(command: &Cmd) -> Result<ExitCode> {
         Cmd::Budget { arch, bless } => return budget(&workspace, &arch.0, *bless),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn setup(workspace: &Path) -> Result<()> {
+    let mut out = io::stdout();
+    let mut say = |line: &str| {
+        // A set-up goes on when nobody reads about it.
+        let _ = writeln!(out, "{line}");
+    };
+    toolchain::setup(workspace, &mut say)?;
+    say("the device tool chain is complete");
+    Ok(())
 }
 
 fn print(text: &str) -> Result<()> {

@@ -70,6 +70,18 @@ pub(crate) fn fill(mut a: GlobalMut<U32x2>, value: U32x2) {
     a.write(grid::global_id(), value);
 }
 
+/// A block per element: the grid must be the buffer's.
+#[kernel(block = 1, requires(grid.x as usize == a.len() && grid.y == 1))]
+fn one_block_each(a: GlobalMut<u32>) {
+    a.write(thread::block_idx_x() as usize, 1);
+}
+
+/// A parameter hides the launch's grid.
+#[kernel(block = 1, requires(grid == 5))]
+fn with_a_grid_of_its_own(a: GlobalMut<u32>, grid: u32) {
+    a.write(0, grid);
+}
+
 /// Filtered variants, a negative value, and an architecture of its own.
 #[kernel(block = 128, arch = "sm_90a", variants(LOG_N = [10, 11], STEP = [-1, 8]), when = LOG_N >= 11 || STEP == 8)]
 fn filtered<const LOG_N: u8, const STEP: i64>(a: GlobalMut<u64>) {
@@ -223,6 +235,34 @@ fn a_requirement_that_fails_is_quoted_with_its_values() {
         shifted: true,
     };
     product(variant, 3, Q, 2).unwrap();
+}
+
+#[test]
+fn a_requirement_may_name_the_grid() {
+    let mut a = Buffer::new(7, &[0u32; 3]);
+    let error =
+        one_block_each::launch(&MACHINE, one_block_each::Variant, Grid::x(2), &mut a).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "one_block_each: launch refused: it requires grid.x as usize == a.len() && grid.y == 1, \
+         but a.len() = 3, grid = 2 x 1 x 1"
+    );
+    one_block_each::launch(&MACHINE, one_block_each::Variant, Grid::x(3), &mut a).unwrap();
+    assert_eq!(a.values(), [1, 1, 1]);
+}
+
+#[test]
+fn a_parameter_hides_the_grid() {
+    let variant = with_a_grid_of_its_own::Variant;
+    let mut a = Buffer::new(7, &[0u32]);
+    let error =
+        with_a_grid_of_its_own::launch(&MACHINE, variant, Grid::x(5), &mut a, 4).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "with_a_grid_of_its_own: launch refused: it requires grid == 5, but grid = 4"
+    );
+    with_a_grid_of_its_own::launch(&MACHINE, variant, Grid::x(1), &mut a, 5).unwrap();
+    assert_eq!(a.values(), [5]);
 }
 
 #[test]
@@ -389,14 +429,23 @@ fn filters_and_architectures_reach_the_descriptor() {
 fn the_registry_lists_every_variant_once() {
     let kernels = launch::kernels();
     let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name).collect();
-    assert_eq!(names, ["fill", "filtered", "scaled_product"]);
+    assert_eq!(
+        names,
+        [
+            "fill",
+            "filtered",
+            "one_block_each",
+            "scaled_product",
+            "with_a_grid_of_its_own"
+        ]
+    );
     let mut variants: Vec<&str> = kernels
         .iter()
         .flat_map(|kernel| kernel.variants)
         .map(|variant| variant.name)
         .collect();
-    assert_eq!(variants.len(), 3 + 1 + 6);
+    assert_eq!(variants.len(), 3 + 1 + 1 + 6 + 1);
     variants.sort_unstable();
     variants.dedup();
-    assert_eq!(variants.len(), 3 + 1 + 6);
+    assert_eq!(variants.len(), 3 + 1 + 1 + 6 + 1);
 }

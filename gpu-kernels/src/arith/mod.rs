@@ -18,4 +18,4 @@
 mod modulus;
 pub mod prime;
 
-pub use modulus::{LAZY_PRODUCTS, LAZY_PRODUCTS_AFTER_FOLD, Modulus, Shoup, sub_min};
+pub use modulus::{LAZY_PRODUCTS, Modulus, Shoup, sub_min};

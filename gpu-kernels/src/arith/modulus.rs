@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use simt::Element;
+
 use super::prime::is_prime_u32;
 
 /// `x - m` where that does not wrap, else `x`: brings `x < 2m` below `m`, for `m <= 2^31`.
@@ -20,18 +22,37 @@ const fn mul_hi(a: u32, b: u32) -> u32 {
     ((a as u64 * b as u64) >> 32) as u32
 }
 
-/// How many products of two residues a zero `u64` can take before it may wrap, for every modulus.
-pub const LAZY_PRODUCTS: usize = lazy_products(0);
+/// How many products of two residues a `u64` takes on top of zero, or of a value from
+/// [`Modulus::fold`], for every modulus: after so many, fold.
+pub const LAZY_PRODUCTS: usize = 64;
 
-/// How many products of two residues a `u64` can take after [`Modulus::fold`], for every modulus.
-pub const LAZY_PRODUCTS_AFTER_FOLD: usize = lazy_products((Modulus::MAX as u64) << 32);
-
-/// The largest count with `start + count * (q - 1)^2 < 2^64` for the largest modulus.
-const fn lazy_products(start: u64) -> usize {
-    let product = (Modulus::MAX as u64 - 1) * (Modulus::MAX as u64 - 1);
-    ((u64::MAX - start) / product) as usize
+/// Whether `count` products of residues modulo `q` on top of a folded value stay below 2^64, where
+/// `r = 2^32 mod q` or more.
+const fn lazy_sum_fits(count: usize, q: u64, r: u64) -> bool {
+    let largest_folded = u32::MAX as u128 * (r as u128 + 1);
+    let product = (q as u128 - 1) * (q as u128 - 1);
+    count as u128 * product + largest_folded <= u64::MAX as u128
 }
-const _: () = assert!(LAZY_PRODUCTS == 64 && LAZY_PRODUCTS_AFTER_FOLD == 56);
+
+// The proof, for every q < 2^29. For q > 2^32 / 9 the quotient of 2^32 by q is 8, so r = 2^32 - 8q
+// and the sum is a convex function of q: its ends decide. For q <= 2^32 / 9 take r < q: the sum grows
+// with q, and the largest decides.
+const _: () = {
+    let ninth = (1 << 32) / 9;
+    let last = Modulus::MAX as u64;
+    assert!(lazy_sum_fits(LAZY_PRODUCTS, ninth, ninth - 1));
+    assert!(lazy_sum_fits(
+        LAZY_PRODUCTS,
+        ninth + 1,
+        (1 << 32) - 8 * (ninth + 1)
+    ));
+    assert!(lazy_sum_fits(LAZY_PRODUCTS, last, (1 << 32) - 8 * last));
+    assert!(!lazy_sum_fits(
+        LAZY_PRODUCTS + 1,
+        last,
+        (1 << 32) - 8 * last
+    ));
+};
 
 /// An odd prime `q < 2^29` and the constants that its products need.
 ///
@@ -63,6 +84,8 @@ unsafe impl bytemuck::Zeroable for Modulus {}
 // SAFETY: as above, and every bit pattern is a value of each field. A pattern that `new` would not make gives wrong
 // residues, never undefined behaviour: no function here indexes memory or divides by a field.
 unsafe impl bytemuck::Pod for Modulus {}
+// SAFETY: `repr(C)` over fixed-width integers.
+unsafe impl Element for Modulus {}
 
 /// A constant factor with its precomputed quotient, for [`Modulus::mul_shoup_lazy`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
@@ -78,6 +101,8 @@ pub struct Shoup {
 unsafe impl bytemuck::Zeroable for Shoup {}
 // SAFETY: as above, and every bit pattern is a value of each field.
 unsafe impl bytemuck::Pod for Shoup {}
+// SAFETY: `repr(C)` over fixed-width integers.
+unsafe impl Element for Shoup {}
 
 impl fmt::Debug for Modulus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -280,8 +305,8 @@ impl Modulus {
         )
     }
 
-    /// A `u64` of the same class below `q * 2^32`, as [`Modulus::redc`] wants it: the high word times `2^32 mod q` plus
-    /// the low word.
+    /// A `u64` of the same class below `q * 2^32`, as [`Modulus::redc`] wants it: the high word times
+    /// `2^32 mod q` plus the low word. [`LAZY_PRODUCTS`] more products fit on top of it.
     #[inline(always)]
     pub const fn fold(self, x: u64) -> u64 {
         // At most (2^32 - 1)(q - 1) + (2^32 - 1) = (2^32 - 1) q.
@@ -409,14 +434,35 @@ mod tests {
         }
     }
 
+    /// The proof beside the constant, tried on every modulus that could break it.
     #[test]
-    fn lazy_product_counts_are_the_largest() {
-        let largest = u128::from(Modulus::MAX - 1).pow(2);
-        let folded = u128::from(Modulus::MAX) << 32;
-        assert!(LAZY_PRODUCTS as u128 * largest < 1 << 64);
-        assert!((LAZY_PRODUCTS as u128 + 1) * largest >= 1 << 64);
-        assert!(folded + LAZY_PRODUCTS_AFTER_FOLD as u128 * largest < 1 << 64);
-        assert!(folded + (LAZY_PRODUCTS_AFTER_FOLD as u128 + 1) * largest >= 1 << 64);
+    fn lazy_sums_fit_for_every_modulus() {
+        let near_the_ends = |q: u32| q > (1 << 29) - 100_000 || q.abs_diff(u32::MAX / 9) < 100_000;
+        for q in (3..1 << 29)
+            .step_by(2)
+            .filter(|&q| q % 1009 == 1 || near_the_ends(q))
+        {
+            assert!(
+                lazy_sum_fits(LAZY_PRODUCTS, q.into(), (1 << 32) % u64::from(q)),
+                "{q}"
+            );
+        }
+    }
+
+    /// The largest sum that there is: fold, add the products, again and again.
+    #[test]
+    fn lazy_sums_of_the_largest_residues_do_not_wrap() {
+        for q in moduli() {
+            let product = u64::from(q.get() - 1).pow(2);
+            let (mut sum, mut exact) = (u64::MAX, u128::from(u64::MAX));
+            for _ in 0..20 {
+                sum = (0..LAZY_PRODUCTS)
+                    .try_fold(q.fold(sum), |sum, _| sum.checked_add(product))
+                    .unwrap();
+                exact += LAZY_PRODUCTS as u128 * u128::from(product);
+                assert_eq!(u128::from(q.reduce_u64(sum)), exact % wide(q.get()));
+            }
+        }
     }
 
     #[test]

@@ -28,11 +28,15 @@
 //! stage with `2^s` blocks. See there for the two entries of the inverse that carry `1/N`.
 
 mod butterfly;
+mod kernels;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod reference;
 #[cfg(not(target_arch = "nvptx64"))]
 mod table;
 
+#[cfg(not(target_arch = "nvptx64"))]
+pub use kernels::grid;
+pub use kernels::{ntt_forward, ntt_inverse};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use table::{MAX_LOG_N, TableError, TwiddleTable};
 

@@ -14,8 +14,9 @@ use simt::launch::{Launch, LaunchError, RawBuffer};
 use super::error::Error;
 use super::{Device, DeviceInfo, Kind, MemoryInfo, lock};
 
-/// Bytes that checked mode may keep about a byte of memory, beside it.
-const SHADOW: u64 = 12;
+/// Bytes that checked mode may keep about a byte of memory, beside it: four stamps of 24 bytes for
+/// each word that is touched, and some bits.
+const SHADOW: u64 = 26;
 
 /// Allocations below this are not held against the free memory: asking costs more.
 const SMALL: u64 = 1 << 20;
@@ -275,14 +276,19 @@ fn available() -> Option<MemoryInfo> {
         let used = number("/sys/fs/cgroup/memory.current")
             .or_else(|| number("/sys/fs/cgroup/memory/memory.usage_in_bytes"))?;
         // The page cache counts as used, but gives way.
-        let cache = ["/sys/fs/cgroup/memory.stat", "/sys/fs/cgroup/memory/memory.stat"]
-            .iter()
-            .find_map(|path| {
-                let text = std::fs::read_to_string(path).ok()?;
-                let line = text.lines().find(|line| line.starts_with("inactive_file "))?;
-                line.split_whitespace().nth(1)?.parse().ok()
-            })
-            .unwrap_or(0);
+        let cache = [
+            "/sys/fs/cgroup/memory.stat",
+            "/sys/fs/cgroup/memory/memory.stat",
+        ]
+        .iter()
+        .find_map(|path| {
+            let text = std::fs::read_to_string(path).ok()?;
+            let line = text
+                .lines()
+                .find(|line| line.starts_with("inactive_file "))?;
+            line.split_whitespace().nth(1)?.parse().ok()
+        })
+        .unwrap_or(0);
         let used = used.saturating_sub(cache);
         (limit < machine.total).then(|| MemoryInfo {
             free: limit.saturating_sub(used),

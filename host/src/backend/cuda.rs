@@ -17,16 +17,15 @@ use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use codegen::image::{Image, Match};
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
-use codegen::image::Match;
-use simt::launch::{Launch, LaunchError, RawArg, RawBuffer, VariantInfo};
+use simt::launch::{Grid, Launch, LaunchError, RawArg, RawBuffer, VariantInfo};
 
 use super::error::Error;
 use super::{Capability, CudaVersion, Device, DeviceInfo, Kind, MIN_CUDA, MemoryInfo, lock};
-use crate::image;
 
 /// Every driver symbol that this file reaches through cudarc.
 const SYMBOLS: &[&str] = &[
@@ -151,11 +150,22 @@ fn message(error: DriverError) -> String {
 /// The GPU behind the `cuda` backend.
 pub(super) struct Cuda {
     context: Arc<Context>,
+    image: &'static Image,
     info: DeviceInfo,
     version: CudaVersion,
     /// Fills of new memory run here.
     fill: Stream,
     functions: Mutex<HashMap<&'static str, Function>>,
+    clmad: Mutex<Clmad>,
+}
+
+/// What is known of the `clmad` of this GPU and driver.
+enum Clmad {
+    Untried,
+    /// The known answer is being computed, by a variant that uses it.
+    Trying,
+    Right,
+    Wrong(String),
 }
 
 #[derive(Clone, Copy)]
@@ -167,8 +177,9 @@ struct Function {
 // SAFETY: a function handle is valid in every thread while its module is loaded.
 unsafe impl Send for Function {}
 
-/// Opens the first GPU that the driver shows (CUDA_VISIBLE_DEVICES chooses).
-pub(super) fn open() -> Result<Cuda, Error> {
+/// Opens the first GPU that the driver shows (CUDA_VISIBLE_DEVICES chooses), to run the kernels
+/// of `image`.
+pub(super) fn open(image: &'static Image) -> Result<Cuda, Error> {
     // SAFETY: loads `libcuda` and drops it again; the library may be loaded more than once.
     if !unsafe { sys::is_culib_present() } {
         return Err(Error::NoDriver);
@@ -248,10 +259,12 @@ pub(super) fn open() -> Result<Cuda, Error> {
     let fill = Stream::new(&context)?;
     Ok(Cuda {
         context,
+        image,
         info,
         version,
         fill,
         functions: Mutex::new(HashMap::new()),
+        clmad: Mutex::new(Clmad::Untried),
     })
 }
 
@@ -410,9 +423,8 @@ impl Device for Cuda {
         self.context.bind()?;
         // SAFETY: the destination is inside a live allocation; `data` outlives the copy,
         // because the stream is synchronised before this returns.
-        let started = unsafe {
-            result::memcpy_htod_async(memory.address + offset as u64, data, stream.raw)
-        };
+        let started =
+            unsafe { result::memcpy_htod_async(memory.address + offset as u64, data, stream.raw) };
         let done = self.synchronize(stream);
         self.context.check("cuMemcpyHtoDAsync", started)?;
         done
@@ -427,9 +439,8 @@ impl Device for Cuda {
         debug_assert!(offset + data.len() <= memory.bytes);
         self.context.bind()?;
         // SAFETY: as in `upload`.
-        let started = unsafe {
-            result::memcpy_dtoh_async(data, memory.address + offset as u64, stream.raw)
-        };
+        let started =
+            unsafe { result::memcpy_dtoh_async(data, memory.address + offset as u64, stream.raw) };
         let done = self.synchronize(stream);
         self.context.check("cuMemcpyDtoHAsync", started)?;
         done
@@ -512,7 +523,9 @@ impl Device for Cuda {
             Err(DriverError(sys::CUresult::CUDA_ERROR_INVALID_HANDLE)) => Err(Error::NotRecorded),
             other => {
                 let milliseconds = self.context.check("cuEventElapsedTime", other)?;
-                Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
+                Ok(Duration::from_secs_f64(
+                    f64::from(milliseconds.max(0.0)) / 1e3,
+                ))
             }
         }
     }
@@ -601,7 +614,9 @@ impl Cuda {
             call,
             message,
         };
-        self.context.bind().map_err(|error| refusal(launch, error))?;
+        self.context
+            .bind()
+            .map_err(|error| refusal(launch, error))?;
         // The driver copies every argument before `cuLaunchKernel` returns. Buffers are
         // passed as their address.
         let mut arguments: Vec<*mut c_void> = launch
@@ -643,11 +658,101 @@ impl Cuda {
                 function
             }
         };
+        if function.clmad {
+            self.trust_clmad(variant)?;
+        }
         Ok(function)
     }
 
+    /// Computes a known answer before the first variant with `clmad` runs: an assembler has been
+    /// seen to drop the instruction on some targets, and a driver translates what it has no cubin
+    /// for.
+    fn trust_clmad(&self, variant: &'static VariantInfo) -> Result<(), Error> {
+        {
+            let mut state = lock(&self.clmad);
+            match &*state {
+                Clmad::Untried => *state = Clmad::Trying,
+                Clmad::Trying | Clmad::Right => return Ok(()),
+                Clmad::Wrong(detail) => {
+                    return Err(Error::ClmadBroken {
+                        variant: variant.name,
+                        detail: detail.clone(),
+                    });
+                }
+            }
+        }
+        match self.clmad_known_answer() {
+            // No code: the image was cut down to other kernels, and there is nothing to try with.
+            Ok(()) | Err(Error::NoCode { .. }) => *lock(&self.clmad) = Clmad::Right,
+            Err(Error::ClmadBroken { detail, .. }) => {
+                *lock(&self.clmad) = Clmad::Wrong(detail.clone());
+                return Err(Error::ClmadBroken {
+                    variant: variant.name,
+                    detail,
+                });
+            }
+            Err(error) => {
+                *lock(&self.clmad) = Clmad::Untried;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The product of RFC 8452, section 3.
+    fn clmad_known_answer(&self) -> Result<(), Error> {
+        use gpu_kernels::gf128::{Polyval, method, polyval_mul};
+        let a = Polyval::from_bytes(0x66e9_4bd4_ef8a_2c3b_884c_fa59_ca34_2b2e_u128.to_be_bytes());
+        let b = Polyval::from_bytes((0xff_u128 << 120).to_be_bytes());
+        let expected =
+            Polyval::from_bytes(0xebe5_6340_1e7e_91ea_3ad6_426b_8140_c394_u128.to_be_bytes());
+        let variant = polyval_mul::Variant {
+            method: method::SCHOOLBOOK,
+        };
+        let Some(variant) = variant.info() else {
+            return Ok(());
+        };
+
+        let stream = self.stream()?;
+        let memory = || self.allocate(size_of::<Polyval>(), true);
+        let (from_a, from_b, to) = (memory()?, memory()?, memory()?);
+        self.upload(&stream, (&from_a, 0), bytemuck::bytes_of(&a))?;
+        self.upload(&stream, (&from_b, 0), bytemuck::bytes_of(&b))?;
+        let raw = |memory| RawArg::Buffer(self.raw(memory, 0));
+        let launch = Launch {
+            kernel: &polyval_mul::KERNEL,
+            variant,
+            grid: Grid::x(1),
+            args: &[
+                raw(&from_a),
+                raw(&from_b),
+                raw(&to),
+                RawArg::Scalar(&1u64.to_ne_bytes()),
+            ],
+        };
+        launch.validate()?;
+        let function = self.function(variant)?;
+        self.enqueue(function, &stream, &launch)?;
+        let mut found = Polyval::default();
+        self.download(&stream, (&to, 0), bytemuck::bytes_of_mut(&mut found))?;
+        if found == expected {
+            Ok(())
+        } else {
+            Err(Error::ClmadBroken {
+                variant: variant.name,
+                detail: format!(
+                    "`{}` gave {:032x} for {:032x}",
+                    variant.name,
+                    found.to_u128(),
+                    expected.to_u128()
+                ),
+            })
+        }
+    }
+
     fn load(&self, variant: &'static VariantInfo) -> Result<Function, Error> {
-        let code = Code::of(variant.name, &self.info)?;
+        let started = Instant::now();
+        let code = Code::of(self.image, variant.name, &self.info)?;
         self.context.bind()?;
         // SAFETY: a cubin as ptxas wrote it, or PTX ending in a null byte; the driver copies it.
         let loaded = unsafe { result::module::load_data(code.bytes.as_ptr().cast()) };
@@ -672,6 +777,7 @@ impl Cuda {
             message: message(error),
         })?;
         self.allow_shared(variant, raw)?;
+        tracing::debug!(variant = variant.name, code = %code.what, elapsed = ?started.elapsed(), "loaded");
         Ok(Function {
             raw,
             clmad: code.clmad,
@@ -734,8 +840,7 @@ struct Code {
 }
 
 impl Code {
-    fn of(variant: &'static str, device: &DeviceInfo) -> Result<Self, Error> {
-        let image = image::embedded()?;
+    fn of(image: &Image, variant: &'static str, device: &DeviceInfo) -> Result<Self, Error> {
         let arch = device.arch().unwrap_or_default();
         let selected = device
             .capability
@@ -776,9 +881,14 @@ impl Code {
     }
 }
 
-/// Whether this binary holds any code that the GPU can run.
-pub(super) fn has_code(device: &DeviceInfo) -> Result<(), Error> {
-    let image = image::embedded()?;
+impl Cuda {
+    /// Whether the image holds any code that the GPU can run.
+    pub(super) fn has_code(&self) -> Result<(), Error> {
+        has_code(self.image, &self.info)
+    }
+}
+
+fn has_code(image: &Image, device: &DeviceInfo) -> Result<(), Error> {
     let arch = device.arch().unwrap_or_default();
     if image.is_empty() {
         return Err(Error::EmptyImage { arch });
@@ -921,7 +1031,9 @@ impl Drop for Event {
             return;
         }
         // SAFETY: created by `Cuda::event`, destroyed once; the driver keeps what it still needs.
-        ignore("cuEventDestroy", unsafe { result::event::destroy(self.raw) });
+        ignore("cuEventDestroy", unsafe {
+            result::event::destroy(self.raw)
+        });
     }
 }
 

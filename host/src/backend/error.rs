@@ -31,7 +31,8 @@ pub enum Error {
     #[error(
         "the NVIDIA driver here {found}, Gristmill's kernels need CUDA {}: \
          install driver {} or later, or use `--backend cpu`",
-        super::MIN_CUDA, super::MIN_DRIVER_RELEASE
+        super::MIN_CUDA,
+        super::MIN_DRIVER_RELEASE
     )]
     DriverTooOld {
         /// Which CUDA version it knows, or which symbol it lacks.
@@ -96,13 +97,13 @@ pub enum Error {
     },
     /// `clmad` gives wrong products on this GPU.
     #[error(
-        "clmad gives wrong bits on this GPU (`{variant}`: {detail}): update the driver, \
-         or use the variants without clmad"
+        "`{variant}` uses clmad, which gives wrong bits here ({detail}): update the driver, \
+         or use a variant without clmad"
     )]
     ClmadBroken {
-        /// The variant that ran the known answer.
+        /// The variant that was to run.
         variant: &'static str,
-        /// What it gave.
+        /// What gave which bits.
         detail: String,
     },
     /// More memory was asked for than is free.
@@ -176,5 +177,7 @@ pub enum Error {
 }
 
 fn after(kernel: Option<&'static str>) -> String {
-    kernel.map_or_else(String::new, |kernel| format!(" (the last launch was `{kernel}`)"))
+    kernel.map_or_else(String::new, |kernel| {
+        format!(" (the last launch was `{kernel}`)")
+    })
 }

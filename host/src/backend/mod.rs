@@ -34,12 +34,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 pub use codegen::arch::Capability;
-pub use simt::emulator::Mode;
+use codegen::image::Image;
 use simt::Element;
+pub use simt::emulator::Mode;
 use simt::launch::{
     DeviceMut, DeviceRef, Launch, LaunchError, Queue, RawArg, RawBuffer, VariantInfo,
 };
 
+use crate::image;
 pub use error::Error;
 pub use graph::{Graph, Recorder};
 
@@ -445,8 +447,9 @@ impl fmt::Debug for Backend {
 /// # Errors
 ///
 /// No driver, a driver too old, no GPU, a GPU too old.
-pub fn probe_gpu() -> Result<DeviceInfo, Error> {
-    cuda::open().map(|device| device.info().clone())
+pub fn probe_gpu() -> Result<(DeviceInfo, MemoryInfo), Error> {
+    let device = cuda::open(image::embedded()?)?;
+    Ok((device.info().clone(), device.memory()?))
 }
 
 impl Backend {
@@ -462,11 +465,13 @@ impl Backend {
     pub fn open(choice: Choice) -> Result<Self, Error> {
         match choice {
             Choice::Cpu => Ok(Self::cpu(Mode::Fast)),
-            Choice::Cuda => Self::cuda(),
-            Choice::Auto => Ok(match Self::cuda() {
-                Ok(backend) => backend,
-                Err(error) => Self::with_cpu(Mode::Fast, Some(error)),
-            }),
+            Choice::Cuda => Self::cuda(image::embedded()?),
+            Choice::Auto => Ok(
+                match image::embedded().map_err(Error::from).and_then(Self::cuda) {
+                    Ok(backend) => backend,
+                    Err(error) => Self::with_cpu(Mode::Fast, Some(error)),
+                },
+            ),
         }
     }
 
@@ -483,9 +488,9 @@ impl Backend {
         )
     }
 
-    fn cuda() -> Result<Self, Error> {
-        let device = cuda::open()?;
-        cuda::has_code(device.info())?;
+    fn cuda(image: &'static Image) -> Result<Self, Error> {
+        let device = cuda::open(image)?;
+        device.has_code()?;
         let lane = device.stream()?;
         Ok(Self::new(Either::Cuda(device), Either::Cuda(lane), None))
     }
@@ -977,12 +982,7 @@ impl Stream {
             device.wait(lane, event))
     }
 
-    fn owns(
-        &self,
-        call: &'static str,
-        what: &'static str,
-        backend: &Backend,
-    ) -> Result<(), Error> {
+    fn owns(&self, call: &'static str, what: &'static str, backend: &Backend) -> Result<(), Error> {
         if Arc::ptr_eq(&self.backend.0, &backend.0) {
             Ok(())
         } else {

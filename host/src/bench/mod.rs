@@ -295,8 +295,7 @@ fn sample(stream: &Stream, case: &mut Case) -> Result<Sample, CheckError> {
     let repeats = (wanted.ceil() as u32).clamp(1, MAX_REPEATS);
     let times = (0..RUNS)
         .map(|_| {
-            let time =
-                timer.time(|stream| (0..repeats).try_for_each(|_| (case.launch)(stream)))?;
+            let time = timer.time(|stream| (0..repeats).try_for_each(|_| (case.launch)(stream)))?;
             Ok(time.as_secs_f64() * 1e9 / f64::from(repeats))
         })
         .collect::<Result<Vec<_>, CheckError>>()?;

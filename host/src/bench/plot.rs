@@ -125,7 +125,7 @@ mod tests {
             driver: None,
             commit: "0123",
             date: "2026-11-29T00:00:00Z".into(),
-            ceilings: Default::default(),
+            ceilings: std::collections::BTreeMap::new(),
             results: vec![timed("first", Some(0.81)), timed("second", None)],
         });
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));

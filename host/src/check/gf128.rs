@@ -1,10 +1,227 @@
 //! The checks and benches of the `gf128` kernels.
 
-use super::Check;
-use crate::bench::Bench;
+use gpu_kernels::gf128::{
+    Field128, Ghash, Polyval, gf128_mul, gf128_mul_add, method, polyval_mul, polyval_mul_add,
+    reference,
+};
+use simt::launch::{Grid, Kernel, VariantInfo};
+
+use super::{Check, CheckError, Digest, Inputs, compare, repeated, variant_of};
+use crate::backend::{Backend, Kind};
+use crate::bench::{Bench, Case, Work};
 
 /// The kernels of this family that are checked.
-pub(super) static CHECKS: &[&dyn Check] = &[];
+pub(super) static CHECKS: &[&dyn Check] = &[&GhashMul, &GhashMulAdd, &PolyvalMul, &PolyvalMulAdd];
 
 /// The kernels of this family that are timed.
-pub(super) static BENCHES: &[&dyn Bench] = &[];
+pub(super) static BENCHES: &[&dyn Bench] = &[&GhashMul, &GhashMulAdd, &PolyvalMul, &PolyvalMulAdd];
+
+struct GhashMul;
+struct GhashMulAdd;
+struct PolyvalMul;
+struct PolyvalMulAdd;
+
+/// `len` elements, those among them where reductions begin and end.
+fn elements<F: Field128>(inputs: &mut Inputs, len: usize) -> Vec<F> {
+    let limbs: Vec<[u64; 2]> = {
+        let low = inputs.double_words(len);
+        let high = inputs.double_words(len);
+        low.into_iter()
+            .zip(high)
+            .map(|(low, high)| [low, high])
+            .collect()
+    };
+    let edges = [
+        [0, 0],
+        F::ONE.limbs(),
+        [u64::MAX, u64::MAX],
+        [0, 1 << 63],
+        [1, 0],
+        [0x87, 0],
+        [0, 1],
+    ];
+    inputs
+        .with_edges(limbs, &edges)
+        .into_iter()
+        .map(F::from_limbs)
+        .collect()
+}
+
+/// `CLMAD` of a sum of so many products: theirs, and four of the reduction.
+fn clmad(method: u32, terms: u64) -> u64 {
+    match method {
+        method::SCHOOLBOOK => 8 * terms + 4,
+        method::KARATSUBA => 6 * terms + 4,
+        _ => 0,
+    }
+}
+
+/// A thread for each output.
+fn cover(outputs: usize) -> Grid {
+    Grid::x(outputs.div_ceil(256).clamp(1, i32::MAX as usize) as u32)
+}
+
+/// Check and bench of the product.
+macro_rules! product {
+    ($hook:ident, $field:ty, $kernel:ident, $reference:path) => {
+        impl Check for $hook {
+            fn kernel(&self) -> &'static Kernel {
+                &$kernel::KERNEL
+            }
+
+            fn run(
+                &self,
+                backend: &Backend,
+                variant: &'static VariantInfo,
+                seed: u64,
+            ) -> Result<Digest, CheckError> {
+                let variant = variant_of($kernel::Variant::ALL, $kernel::Variant::info, variant)?;
+                let mut inputs = Inputs::new(stringify!($kernel), seed);
+                let n = 500 + inputs.number_below(1000) as usize;
+                let (a, b) = (elements(&mut inputs, n), elements(&mut inputs, n));
+                let expected: Vec<$field> =
+                    a.iter().zip(&b).map(|(&a, &b)| $reference(a, b)).collect();
+
+                let grid = Grid::x(1 + inputs.number_below(4) as u32);
+                let (a, b, mut c) = (backend.upload(&a)?, backend.upload(&b)?, backend.alloc(n)?);
+                $kernel::launch(backend, variant, grid, &a, &b, &mut c, n as u64)?;
+                let c = backend.download(&c)?;
+                compare("c", &c, &expected)?;
+                Ok(Digest::of(&c))
+            }
+        }
+
+        impl Bench for $hook {
+            fn kernel(&self) -> &'static Kernel {
+                &$kernel::KERNEL
+            }
+
+            fn cases(
+                &self,
+                backend: &Backend,
+                variant: &'static VariantInfo,
+                seed: u64,
+            ) -> Result<Vec<Case>, CheckError> {
+                let variant = variant_of($kernel::Variant::ALL, $kernel::Variant::info, variant)?;
+                let n: usize = match backend.kind() {
+                    Kind::Cpu => 1 << 14,
+                    Kind::Cuda => 1 << 25,
+                };
+                let mut inputs = Inputs::new(stringify!($kernel), seed);
+                let a = repeated::<$field>(backend, &mut inputs, n)?;
+                let b = repeated::<$field>(backend, &mut inputs, n)?;
+                let mut c = backend.alloc::<$field>(n)?;
+                let work = Work {
+                    bytes_read: 32 * n as u64,
+                    bytes_written: 16 * n as u64,
+                    clmad: n as u64 * clmad(variant.method, 1),
+                    ..Work::default()
+                };
+                Ok(vec![Case::new(format!("n={n}"), work, move |stream| {
+                    $kernel::launch(stream, variant, cover(n), &a, &b, &mut c, n as u64)
+                })])
+            }
+        }
+    };
+}
+product!(GhashMul, Ghash, gf128_mul, reference::ghash);
+product!(PolyvalMul, Polyval, polyval_mul, reference::polyval);
+
+/// Check and bench of the sum of products.
+macro_rules! sum_of_products {
+    ($hook:ident, $field:ty, $kernel:ident, $reference:path) => {
+        impl Check for $hook {
+            fn kernel(&self) -> &'static Kernel {
+                &$kernel::KERNEL
+            }
+
+            fn run(
+                &self,
+                backend: &Backend,
+                variant: &'static VariantInfo,
+                seed: u64,
+            ) -> Result<Digest, CheckError> {
+                let variant = variant_of($kernel::Variant::ALL, $kernel::Variant::info, variant)?;
+                let mut inputs = Inputs::new(stringify!($kernel), seed);
+                let n = 100 + inputs.number_below(500) as usize;
+                let terms = inputs.number_below(6) as usize;
+                let a: Vec<$field> = elements(&mut inputs, n * terms);
+                let b: Vec<$field> = elements(&mut inputs, n * terms);
+                let before: Vec<$field> = elements(&mut inputs, n);
+                let mut expected = before.clone();
+                for (term, (&a, &b)) in a.iter().zip(&b).enumerate() {
+                    expected[term % n] += $reference(a, b);
+                }
+
+                let grid = Grid::x(1 + inputs.number_below(4) as u32);
+                let (a, b, mut c) = (
+                    backend.upload(&a)?,
+                    backend.upload(&b)?,
+                    backend.upload(&before)?,
+                );
+                $kernel::launch(
+                    backend,
+                    variant,
+                    grid,
+                    &a,
+                    &b,
+                    &mut c,
+                    n as u64,
+                    terms as u32,
+                )?;
+                let c = backend.download(&c)?;
+                compare("c", &c, &expected)?;
+                Ok(Digest::of(&c))
+            }
+        }
+
+        impl Bench for $hook {
+            fn kernel(&self) -> &'static Kernel {
+                &$kernel::KERNEL
+            }
+
+            fn cases(
+                &self,
+                backend: &Backend,
+                variant: &'static VariantInfo,
+                seed: u64,
+            ) -> Result<Vec<Case>, CheckError> {
+                const TERMS: usize = 8;
+                let variant = variant_of($kernel::Variant::ALL, $kernel::Variant::info, variant)?;
+                let n: usize = match backend.kind() {
+                    Kind::Cpu => 1 << 11,
+                    Kind::Cuda => 1 << 22,
+                };
+                let mut inputs = Inputs::new(stringify!($kernel), seed);
+                let a = repeated::<$field>(backend, &mut inputs, TERMS * n)?;
+                let b = repeated::<$field>(backend, &mut inputs, TERMS * n)?;
+                let mut c = repeated::<$field>(backend, &mut inputs, n)?;
+                let work = Work {
+                    bytes_read: (32 * TERMS * n + 16 * n) as u64,
+                    bytes_written: 16 * n as u64,
+                    clmad: n as u64 * clmad(variant.method, TERMS as u64),
+                    ..Work::default()
+                };
+                Ok(vec![Case::new(
+                    format!("n={n} terms={TERMS}"),
+                    work,
+                    move |stream| {
+                        let size = n as u64;
+                        $kernel::launch(
+                            stream,
+                            variant,
+                            cover(n),
+                            &a,
+                            &b,
+                            &mut c,
+                            size,
+                            TERMS as u32,
+                        )
+                    },
+                )])
+            }
+        }
+    };
+}
+sum_of_products!(GhashMulAdd, Ghash, gf128_mul_add, reference::ghash);
+sum_of_products!(PolyvalMulAdd, Polyval, polyval_mul_add, reference::polyval);

@@ -31,6 +31,7 @@
 //! # }
 //! ```
 
+pub mod suite;
 mod toolkit;
 
 mod byte_product;
@@ -46,7 +47,7 @@ use simt::launch::{Kernel, LaunchError, VariantInfo};
 
 use crate::backend::{self, Backend, Mode};
 
-pub use toolkit::{DigestBuilder, Inputs, compare, compare_at};
+pub use toolkit::{DigestBuilder, Inputs, compare, compare_at, repeated, tiled, variant_of};
 
 /// How one kernel is tried.
 pub trait Check: Sync {
@@ -100,9 +101,7 @@ impl fmt::Display for Digest {
 #[non_exhaustive]
 pub enum CheckError {
     /// An output is not what the reference says.
-    #[error(
-        "{place} is {got}, expected {expected} (the first of {wrong} wrong among {all})"
-    )]
+    #[error("{place} is {got}, expected {expected} (the first of {wrong} wrong among {all})")]
     Mismatch {
         /// Output and index, for instance `c[17]`.
         place: String,
@@ -220,11 +219,13 @@ pub enum Subject<'a> {
 
 /// Variants of the registry whose name holds `filter`, with their kernels, in order of name.
 pub fn variants(filter: &str) -> Vec<(&'static Kernel, &'static VariantInfo)> {
-    simt::launch::kernels()
+    let mut variants: Vec<_> = simt::launch::kernels()
         .into_iter()
         .flat_map(|kernel| kernel.variants.iter().map(move |variant| (kernel, variant)))
         .filter(|(_, variant)| variant.name.contains(filter))
-        .collect()
+        .collect();
+    variants.sort_by_key(|(_, variant)| variant.name);
+    variants
 }
 
 /// Runs one variant with one seed.

@@ -6,8 +6,10 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use sha2::{Digest as _, Sha256};
 use simt::Element;
+use simt::launch::VariantInfo;
 
 use super::{CheckError, Digest};
+use crate::backend::{Backend, Buffer};
 
 /// Random inputs from a seed, the edge values of their range among them.
 ///
@@ -95,8 +97,16 @@ impl Inputs {
         let elements = (0..len)
             .map(|_| self.number_below(modulus.into()) as u32)
             .collect();
-        let edges = [0, 1, 2, modulus - 1, modulus - 2, modulus / 2, modulus / 2 + 1]
-            .map(|edge| edge % modulus);
+        let edges = [
+            0,
+            1,
+            2,
+            modulus - 1,
+            modulus - 2,
+            modulus / 2,
+            modulus / 2 + 1,
+        ]
+        .map(|edge| edge % modulus);
         self.with_edges(elements, &edges)
     }
 
@@ -121,6 +131,63 @@ impl Inputs {
         }
         elements
     }
+}
+
+/// The variant of a kernel that a descriptor describes: `all` is its `Variant::ALL`, `info` its
+/// `Variant::info`.
+///
+/// # Errors
+///
+/// [`CheckError::UnknownVariant`] where it is none of them.
+pub fn variant_of<V: Copy>(
+    all: &[V],
+    info: impl Fn(V) -> Option<&'static VariantInfo>,
+    wanted: &'static VariantInfo,
+) -> Result<V, CheckError> {
+    let is_wanted = |&variant: &V| info(variant).is_some_and(|info| info.name == wanted.name);
+    all.iter()
+        .copied()
+        .find(is_wanted)
+        .ok_or(CheckError::UnknownVariant)
+}
+
+/// A buffer of `len` elements for a bench: random, but only the first 16 MiB of it are drawn and
+/// the rest repeats them.
+///
+/// # Errors
+///
+/// The backend failed.
+pub fn repeated<T: Element>(
+    backend: &Backend,
+    inputs: &mut Inputs,
+    len: usize,
+) -> Result<Buffer<T>, CheckError> {
+    let part = ((16 << 20) / size_of::<T>()).min(len);
+    tiled(backend, &inputs.uniform::<T>(part), len)
+}
+
+/// A buffer of `len` elements for a bench that repeats `part`, which is not empty unless `len` is 0.
+///
+/// # Errors
+///
+/// The backend failed.
+pub fn tiled<T: Element>(
+    backend: &Backend,
+    part: &[T],
+    len: usize,
+) -> Result<Buffer<T>, CheckError> {
+    let source = backend.upload(part)?;
+    let mut buffer = backend.alloc::<T>(len)?;
+    let stream = backend.stream()?;
+    for start in (0..len).step_by(part.len().max(1)) {
+        let end = len.min(start + part.len());
+        stream.copy(
+            &mut buffer.view_mut(start..end)?,
+            &source.view(0..end - start)?,
+        )?;
+    }
+    stream.synchronize()?;
+    Ok(buffer)
 }
 
 /// Compares an output with the reference, bit for bit.
@@ -155,9 +222,8 @@ pub fn compare_at<T: Element + Debug>(
             expected: expected.len(),
         });
     }
-    let differ = |(got, expected): &(&T, &T)| {
-        bytemuck::bytes_of(*got) != bytemuck::bytes_of(*expected)
-    };
+    let differ =
+        |(got, expected): &(&T, &T)| bytemuck::bytes_of(*got) != bytemuck::bytes_of(*expected);
     let pairs = || got.iter().zip(expected);
     let Some(index) = pairs().position(|pair| differ(&pair)) else {
         return Ok(());

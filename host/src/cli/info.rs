@@ -90,11 +90,15 @@ fn gather() -> Result<Info, Failure> {
         ),
         // The GPU may be there without code for it in this binary.
         Kind::Cpu => match backend::probe_gpu() {
-            Ok(info) => (Some(Device::new(&info, None)), None),
+            Ok((info, memory)) => (Some(Device::new(&info, Some(memory))), None),
             Err(error) => (None, Some(error.to_string())),
         },
     };
-    let mut held: Vec<&str> = image.entries().iter().map(|entry| &*entry.variant).collect();
+    let mut held: Vec<&str> = image
+        .entries()
+        .iter()
+        .map(|entry| &*entry.variant)
+        .collect();
     held.dedup();
     let said = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     Ok(Info {

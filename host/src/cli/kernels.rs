@@ -1,7 +1,7 @@
 //! `gristmill kernels list | show | check | bench`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
 use clap::Subcommand;
@@ -10,7 +10,7 @@ use codegen::image::{Entry, Image};
 use serde::Serialize;
 use simt::launch::{Kernel, ParamKind, VariantInfo};
 
-use super::output::{note, progress, table, write_file};
+use super::output::{ResultFile, note, progress, table};
 use super::{BackendArgument, Failure, Output};
 use crate::backend::{Backend, Mode};
 use crate::bench::{self, Measured, Results, Timed};
@@ -57,7 +57,7 @@ pub(super) struct CheckArguments {
     #[arg(long, default_value = "")]
     filter: String,
     /// The seed of the inputs
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = seed, allow_negative_numbers = true)]
     seed: u64,
     /// Run this many seeds, from --seed on
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
@@ -68,6 +68,10 @@ pub(super) struct CheckArguments {
     /// Write the results to a file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Hold the outputs against those of an earlier run, by the digests in its --json file: two
+    /// backends must give the same bits
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -79,7 +83,7 @@ pub(super) struct BenchArguments {
     #[arg(long, default_value = "")]
     filter: String,
     /// The seed of the inputs
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = seed, allow_negative_numbers = true)]
     seed: u64,
     /// Write the results to a file
     #[arg(long, value_name = "FILE")]
@@ -87,6 +91,11 @@ pub(super) struct BenchArguments {
     /// Write a picture of the results to a file
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
+}
+
+fn seed(text: &str) -> Result<u64, &'static str> {
+    text.parse()
+        .map_err(|_| "a seed is a whole number from 0 to 18446744073709551615")
 }
 
 pub(super) fn run(command: Command, out: &mut Output<'_>) -> Result<(), Failure> {
@@ -244,7 +253,9 @@ fn show(
             .iter()
             .find(|entry| entry.arch == arch)
             .ok_or_else(|| {
-                Failure::Usage(format!("this binary holds `{name}` for {names}, not for {arch}"))
+                Failure::Usage(format!(
+                    "this binary holds `{name}` for {names}, not for {arch}"
+                ))
             })?,
         (None, [only]) => only,
         (None, _) => {
@@ -388,14 +399,14 @@ fn filtered(filter: &str) -> Result<Vec<(&'static Kernel, &'static VariantInfo)>
 }
 
 /// Says which backend was taken, and why not the GPU.
-fn announce(backend: &Backend) {
+fn announce(backend: &Backend, out: &mut Output<'_>) -> Result<(), Failure> {
     let info = backend.info();
     match backend.passed_over() {
-        Some(reason) => note(format_args!(
+        Some(reason) => out.line(format_args!(
             "backend: {} ({}); not the GPU, because {reason}",
             info.kind, info.name
         )),
-        None => note(format_args!("backend: {} ({})", info.kind, info.name)),
+        None => out.line(format_args!("backend: {} ({})", info.kind, info.name)),
     }
 }
 
@@ -411,7 +422,17 @@ struct CheckResults {
     passed: usize,
     failed: usize,
     skipped: usize,
+    /// What a backend promises beside running kernels; empty with a filter.
+    promises: Vec<PromiseRow>,
     results: Vec<CheckRow>,
+}
+
+#[derive(Serialize)]
+struct PromiseRow {
+    name: &'static str,
+    /// `passed` or `failed`.
+    outcome: &'static str,
+    reason: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -427,6 +448,63 @@ struct CheckRow {
     reason: Option<String>,
 }
 
+/// The digests of an earlier run.
+struct Earlier {
+    backend: String,
+    digests: BTreeMap<(String, u64), String>,
+}
+
+impl Earlier {
+    fn read(path: &Path) -> Result<Self, Failure> {
+        #[derive(serde::Deserialize)]
+        struct Run {
+            backend: String,
+            results: Vec<Row>,
+        }
+        #[derive(serde::Deserialize)]
+        struct Row {
+            variant: String,
+            seed: u64,
+            digest: Option<String>,
+        }
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::Failed(format!("cannot read {}: {error}", path.display()))
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+        let run: Run = serde_json::from_str(&text).map_err(|error| failed(&error))?;
+        Ok(Self {
+            backend: run.backend,
+            digests: run
+                .results
+                .into_iter()
+                .filter_map(|row| Some(((row.variant, row.seed), row.digest?)))
+                .collect(),
+        })
+    }
+
+    /// A run that passed fails if its outputs are not those of the earlier run, or there are none.
+    fn compare(&self, report: &mut check::Report) {
+        let Outcome::Passed(digest) = &report.outcome else {
+            return;
+        };
+        let digest = digest.to_string();
+        let key = (report.variant.name.to_owned(), report.seed);
+        let backend = &self.backend;
+        match self.digests.get(&key) {
+            Some(earlier) if *earlier == digest => {}
+            Some(earlier) => {
+                report.outcome = Outcome::Failed(format!(
+                    "its outputs are not those of {backend}: digest {digest:.16}, there {earlier:.16}"
+                ));
+            }
+            None => {
+                report.outcome =
+                    Outcome::Failed(format!("the earlier run on {backend} has no digest of it"));
+            }
+        }
+    }
+}
+
 fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure> {
     if arguments.checked && matches!(arguments.backend, BackendArgument::Cuda) {
         return Err(Failure::Usage(
@@ -437,8 +515,16 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
     let last = arguments
         .seed
         .checked_add(arguments.seeds - 1)
-        .ok_or_else(|| Failure::Usage("--seed plus --seeds passes 2^64: use a lower seed".into()))?;
+        .ok_or_else(|| {
+            Failure::Usage("--seed plus --seeds passes 2^64: use a lower seed".into())
+        })?;
     let variants = filtered(&arguments.filter)?;
+    let earlier = arguments
+        .against
+        .as_deref()
+        .map(Earlier::read)
+        .transpose()?;
+    let file = ResultFile::create(arguments.json.as_deref())?;
     let started = SystemTime::now();
     let clock = Instant::now();
     let backend = if arguments.checked {
@@ -446,7 +532,7 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
     } else {
         arguments.backend.open()?
     };
-    announce(&backend);
+    announce(&backend, out)?;
     let subject = if arguments.checked {
         Subject::Checked
     } else {
@@ -459,11 +545,19 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
         .max()
         .unwrap_or(0);
     let bar = progress(variants.len() * arguments.seeds as usize);
+    let promises = if arguments.filter.is_empty() {
+        promises(&subject, arguments.seed, out)?
+    } else {
+        Vec::new()
+    };
     let mut rows = Vec::new();
     'all: for (kernel, variant) in variants {
         for seed in arguments.seed..=last {
             bar.set_message(variant.name);
-            let report = check::run(&subject, kernel, variant, seed);
+            let mut report = check::run(&subject, kernel, variant, seed);
+            if let Some(earlier) = &earlier {
+                earlier.compare(&mut report);
+            }
             bar.inc(1);
             let (outcome, digest, reason) = match &report.outcome {
                 Outcome::Passed(digest) => ("passed", Some(digest.to_string()), None),
@@ -503,6 +597,10 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
 
     let count = |outcome| rows.iter().filter(|row| row.outcome == outcome).count();
     let (passed, failed, skipped) = (count("passed"), count("failed"), count("skipped"));
+    let broken = promises
+        .iter()
+        .filter(|promise| promise.outcome == "failed")
+        .count();
     let mode = arguments.checked.then_some("checked");
     out.line(format_args!(
         "{passed} passed, {failed} failed, {skipped} skipped on {}{} ({}) in {:.1} s",
@@ -517,22 +615,25 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
         .find(|row| row.outcome == "failed")
         .map(|row| format!("`{}` with seed {}", row.variant, row.seed));
     let runs = rows.len();
-    if let Some(path) = &arguments.json {
-        let results = CheckResults {
-            backend: backend.kind().to_string(),
-            mode,
-            device: backend.name().to_owned(),
-            driver: backend.info().driver.clone(),
-            commit: image::COMMIT,
-            date: bench::utc(started),
-            passed,
-            failed,
-            skipped,
-            results: rows,
-        };
-        write_json(path, &results)?;
-    }
+    let results = CheckResults {
+        backend: backend.kind().to_string(),
+        mode,
+        device: backend.name().to_owned(),
+        driver: backend.info().driver.clone(),
+        commit: image::COMMIT,
+        date: bench::utc(started),
+        passed,
+        failed,
+        skipped,
+        promises,
+        results: rows,
+    };
+    file.write_json(&results)?;
     match first {
+        _ if broken > 0 => Err(Failure::Failed(format!(
+            "the {} backend breaks {broken} of its promises, and {failed} of {runs} checks failed",
+            backend.kind()
+        ))),
         Some(first) => Err(Failure::Failed(format!(
             "{failed} of {runs} checks failed, first {first}"
         ))),
@@ -540,10 +641,48 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
     }
 }
 
-fn write_json(path: &std::path::Path, value: &impl Serialize) -> Result<(), Failure> {
-    let mut text = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
-    text.push('\n');
-    write_file(path, &text)
+/// Tries what the backend promises beside running kernels.
+fn promises(
+    subject: &Subject<'_>,
+    seed: u64,
+    out: &mut Output<'_>,
+) -> Result<Vec<PromiseRow>, Failure> {
+    let checked;
+    let backend = match subject {
+        Subject::Backend(backend) => *backend,
+        Subject::Checked => {
+            checked = Backend::cpu(Mode::Checked { seed });
+            &checked
+        }
+    };
+    let mut rows = Vec::new();
+    for promise in check::suite::PROMISES {
+        let reason = (promise.run)(backend).err().map(|error| error.to_string());
+        out.line(format_args!(
+            "{:<4}  {}  {}",
+            if reason.is_none() { "ok" } else { "FAIL" },
+            promise.name,
+            reason.as_deref().unwrap_or_default()
+        ))?;
+        out.flush()?;
+        rows.push(PromiseRow {
+            name: promise.name,
+            outcome: if reason.is_none() { "passed" } else { "failed" },
+            reason,
+        });
+    }
+    Ok(rows)
+}
+
+/// A rate with the prefix that reads best.
+fn rate(value: f64, unit: &str) -> String {
+    let (scale, prefix) = match value {
+        _ if value >= 1e12 => (1e12, "T"),
+        _ if value >= 1e9 => (1e9, "G"),
+        _ => (1e6, "M"),
+    };
+    let unit = if unit == "bytes/s" { "B/s" } else { unit };
+    format!("{:>8.3} {prefix}{unit}", value / scale)
 }
 
 fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure> {
@@ -564,9 +703,11 @@ fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure
             arguments.filter
         )));
     }
+    let json = ResultFile::create(arguments.json.as_deref())?;
+    let plot = ResultFile::create(arguments.plot.as_deref())?;
     let started = SystemTime::now();
     let backend = arguments.backend.open()?;
-    announce(&backend);
+    announce(&backend, out)?;
 
     let bar = progress(check::ceilings().len() + timed.len());
     let mut ceilings: BTreeMap<&'static str, Measured> = BTreeMap::new();
@@ -578,10 +719,9 @@ fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure
         if let Some(measured) = measured {
             bar.suspend(|| {
                 out.line(format_args!(
-                    "ceiling {:<10} {:>9.3} T{}",
+                    "ceiling {:<10} {}",
                     ceiling.name(),
-                    measured.value / 1e12,
-                    measured.unit
+                    rate(measured.value, measured.unit)
                 ))
                 .and_then(|()| out.flush())
             })?;
@@ -614,11 +754,11 @@ fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure
             };
             bar.suspend(|| {
                 out.line(format_args!(
-                    "{:<width$}  {:<28}  {:>12.3} us  +-{:>4.1} %{floor}",
+                    "{:<width$}  {:<28}  {:>12.3} us  spread {:>5.1} %{floor}",
                     case.variant,
                     case.shape,
                     case.median_ns / 1e3,
-                    case.spread * 50.0
+                    case.spread * 100.0
                 ))
                 .and_then(|()| out.flush())
             })?;
@@ -636,18 +776,20 @@ fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure
         ceilings,
         results,
     };
-    if let Some(path) = &arguments.json {
-        write_json(path, &results)?;
-    }
-    if let Some(path) = &arguments.plot {
-        write_file(path, &bench::svg(&results))?;
-    }
-    Ok(())
+    json.write_json(&results)?;
+    plot.write(&bench::svg(&results))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_have_the_prefix_that_reads_best() {
+        assert_eq!(rate(4.53e12, "bytes/s").trim(), "4.530 TB/s");
+        assert_eq!(rate(8.15e9, "op/s").trim(), "8.150 Gop/s");
+        assert_eq!(rate(12.0, "op/s").trim(), "0.000 Mop/s");
+    }
 
     #[test]
     fn distances() {

@@ -85,8 +85,23 @@ impl Failure {
     }
 }
 
+/// Logs to stderr when the environment asks for it: `GRISTMILL_LOG=debug`.
+fn log() {
+    let level = std::env::var("GRISTMILL_LOG")
+        .ok()
+        .and_then(|text| text.parse::<tracing::Level>().ok());
+    if let Some(level) = level {
+        // Another subscriber may be installed already; then that one logs.
+        let _ = tracing_subscriber::fmt()
+            .with_max_level(level)
+            .with_writer(std::io::stderr)
+            .try_init();
+    }
+}
+
 /// Runs the program with its arguments, the name of the program first.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    log();
     let result = parse(arguments).and_then(|cli| match cli {
         Some(cli) => run(cli),
         None => Ok(()),
@@ -177,7 +192,10 @@ mod tests {
                 panic!("{arguments:?}: {failure:?}");
             };
             assert!(!line.contains('\n') && line.len() > 20, "{line}");
-            assert!(!line.contains("Usage") && !line.starts_with("error"), "{line}");
+            assert!(
+                !line.contains("Usage") && !line.starts_with("error"),
+                "{line}"
+            );
         }
     }
 }

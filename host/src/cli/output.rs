@@ -1,5 +1,6 @@
 //! Writing to stdout and stderr.
 
+use std::fs::File;
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
@@ -17,7 +18,9 @@ impl Output<'_> {
     }
 
     pub(super) fn text(&mut self, text: &str) -> Result<(), Failure> {
-        self.0.write_all(text.as_bytes()).map_err(|error| written(&error))
+        self.0
+            .write_all(text.as_bytes())
+            .map_err(|error| written(&error))
     }
 
     pub(super) fn line(&mut self, line: impl std::fmt::Display) -> Result<(), Failure> {
@@ -58,10 +61,39 @@ pub(super) fn note(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Writes a file that was asked for on the command line.
-pub(super) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text)
-        .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))
+/// A file for results, made before the work that gives them, so that a wrong path is found first.
+pub(super) struct ResultFile<'a>(Option<(&'a Path, File)>);
+
+impl<'a> ResultFile<'a> {
+    /// Creates the file; without a path, what is written goes nowhere.
+    pub(super) fn create(path: Option<&'a Path>) -> Result<Self, Failure> {
+        let Some(path) = path else {
+            return Ok(Self(None));
+        };
+        match File::create(path) {
+            Ok(file) => Ok(Self(Some((path, file)))),
+            Err(error) => Err(unwritten(path, &error)),
+        }
+    }
+
+    pub(super) fn write(self, text: &str) -> Result<(), Failure> {
+        match self.0 {
+            Some((path, mut file)) => file
+                .write_all(text.as_bytes())
+                .map_err(|error| unwritten(path, &error)),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn write_json(self, value: &impl Serialize) -> Result<(), Failure> {
+        let mut text = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
+        text.push('\n');
+        self.write(&text)
+    }
+}
+
+fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Failed(format!("cannot write {}: {error}", path.display()))
 }
 
 /// A bar on stderr when that is a terminal, nothing otherwise.

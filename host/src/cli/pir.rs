@@ -29,10 +29,10 @@ pub(super) struct DemoArguments {
     #[arg(long, value_name = "NAME")]
     key_column: Option<String>,
     /// The size of a binary record
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, allow_negative_numbers = true)]
     record_bytes: Option<usize>,
     /// Which record, from 0
-    #[arg(long, conflicts_with = "key")]
+    #[arg(long, conflicts_with = "key", value_parser = index, allow_negative_numbers = true)]
     index: Option<u64>,
     /// Which record, by its key
     #[arg(long)]
@@ -49,6 +49,16 @@ pub(super) struct DemoArguments {
     /// Write the report as one JSON object
     #[arg(long)]
     json: bool,
+}
+
+fn index(text: &str) -> Result<u64, &'static str> {
+    text.parse()
+        .map_err(|_| "an index is a whole number, 0 for the first record")
+}
+
+fn bytes(text: &str) -> Result<usize, &'static str> {
+    text.parse()
+        .map_err(|_| "a size is a whole number of bytes")
 }
 
 pub(super) fn run(command: Command, out: &mut Output<'_>) -> Result<(), Failure> {
@@ -79,6 +89,3 @@ fn failure(error: DemoError) -> Failure {
         _ => Failure::failed(error),
     }
 }
-
-/// The server's product, on either backend.
-impl demo::Engine for crate::backend::Backend {}

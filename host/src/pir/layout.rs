@@ -19,6 +19,10 @@ use super::records::Records;
 /// The byte that pads slots: stored as 0 it adds no noise.
 pub(crate) const PADDING: u8 = 128;
 
+/// The largest hint, query or answer that a client takes memory for, in bytes: the server's word
+/// alone must not cost it more.
+pub const MAX_MESSAGE_BYTES: u64 = 1 << 30;
+
 /// What the records are like, as far as the layout cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordShape {
@@ -60,7 +64,7 @@ impl Default for LayoutPolicy {
     fn default() -> Self {
         Self {
             database_bytes: 8 << 30,
-            hint_bytes: 1 << 30,
+            hint_bytes: MAX_MESSAGE_BYTES,
             queries_per_hint: 100,
         }
     }
@@ -271,7 +275,7 @@ impl Layout {
                 u64::from(l.columns_per_record) * l.rows() < slot_bytes + l.rows()
                     || l.columns_per_record == 1
             })
-            .filter(|l| l.check(lwe).is_ok())
+            .filter(|l| l.up_bytes() <= MAX_MESSAGE_BYTES && l.check(lwe).is_ok())
             .map(|layout| {
                 let hint_bytes = layout.hint_bytes(lwe);
                 let (up_bytes, down_bytes) = (layout.up_bytes(), layout.down_bytes());

@@ -13,6 +13,30 @@
 //! A record that spans c columns takes c queries in one [`Query`], each under its own secret; c is
 //! public and the same for all records.
 //!
+//! ```
+//! use std::path::Path;
+//!
+//! use gristmill::backend::{Backend, Mode};
+//! use gristmill::pir::layout::LayoutPolicy;
+//! use gristmill::pir::params::LweParameters;
+//! use gristmill::pir::records::{ReadOptions, Records};
+//! use gristmill::pir::simple::{Client, Database, Server};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let file = &b"zero\none\ntwo\n"[..];
+//! let records = Records::from_bytes(Path::new("numbers.txt"), file, &ReadOptions::default())?;
+//! let policy = LayoutPolicy::default();
+//! let database = Database::build(&records, LweParameters::STANDARD, &policy)?;
+//! let server = Server::new(&database, &Backend::cpu(Mode::Fast), &mut |_| ())?;
+//!
+//! let client = Client::new(server.parameters().clone(), server.hint().clone())?;
+//! let (query, state) = client.key()?.query(2)?;
+//! let answer = server.answer(&query)?;
+//! assert_eq!(state.recover(&answer)?, b"two");
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # A secret serves one query
 //!
 //! A is fixed, so two queries under one secret differ in public by where their columns are. Here
@@ -30,8 +54,8 @@
 //!
 //! ```compile_fail,E0599
 //! # use gristmill::pir::simple::ClientKey;
-//! fn copy(key: &ClientKey) -> ClientKey {
-//!     key.clone() // no method named `clone`
+//! fn copy(key: ClientKey) -> (ClientKey, ClientKey) {
+//!     (key.clone(), key) // no method named `clone`
 //! }
 //! ```
 //!
@@ -65,7 +89,9 @@ use sha2::{Digest as _, Sha256};
 use subtle::{ConditionallySelectable as _, ConstantTimeEq as _, ConstantTimeLess as _};
 use zeroize::{Zeroize as _, Zeroizing};
 
-use super::layout::{ByteMatrix, Layout, LayoutError, LayoutPolicy, PADDING, RecordShape};
+use super::layout::{
+    ByteMatrix, Layout, LayoutError, LayoutPolicy, MAX_MESSAGE_BYTES, PADDING, RecordShape,
+};
 use super::lwe::{
     DiscreteGaussian, PublicMatrix, RandomError, TernarySecret, fill, round, secure_rng,
 };
@@ -88,9 +114,6 @@ pub struct Parameters {
 
 /// Bytes of the payload of [`Parameters`].
 const PARAMETERS_BYTES: u64 = 64;
-/// A database that no client should be asked to answer for: over this many bytes of hint or query.
-const MAX_MESSAGE_BYTES: u64 = 4 << 30;
-
 impl Parameters {
     fn new(lwe: LweParameters, layout: Layout, database: [u8; 32]) -> Self {
         let mut parameters = Self {
@@ -798,12 +821,13 @@ impl ClientState {
                 .rev()
                 .fold(0, |length, &byte| length << 8 | usize::from(byte));
         }
-        if prefix + length > slot_bytes
-            || kept
-                .iter()
-                .skip(prefix + length)
-                .any(|&byte| byte != PADDING)
-        {
+        // Padding is looked at over the whole slot, wherever the record ends.
+        let end = (prefix + length) as u64;
+        let mut bad = !end.ct_lt(&(slot_bytes as u64 + 1));
+        for (at, byte) in (0_u64..).zip(&kept) {
+            bad |= !at.ct_lt(&end) & !byte.ct_eq(&PADDING);
+        }
+        if bool::from(bad) {
             kept.zeroize();
             return Err(RecoverError::Corrupt);
         }

@@ -76,6 +76,7 @@ fn variant(kernel: &Kernel) -> TokenStream {
                  ty,
                  field,
                  values,
+                 ..
              }| {
                 let values = values
                     .iter()
@@ -280,7 +281,7 @@ fn launch(kernel: &Kernel) -> TokenStream {
     let (requires, check) = if kernel.requires.is_empty() {
         Default::default()
     } else {
-        requires(kernel, &variant, &info)
+        requires(kernel, &variant, &grid, &info)
     };
     let doc = format!(
         "Launches a variant of [`{name}`](fn@super::{name}) on `queue`, over `grid` blocks of the variant's own size."
@@ -316,9 +317,18 @@ fn launch(kernel: &Kernel) -> TokenStream {
 
 /// `fn __requires`, generic as the kernel is, so that the conditions see its const generics; and
 /// the call that picks it.
-fn requires(kernel: &Kernel, variant: &Ident, info: &Ident) -> (TokenStream, TokenStream) {
+fn requires(
+    kernel: &Kernel,
+    variant: &Ident,
+    grid: &Ident,
+    info: &Ident,
+) -> (TokenStream, TokenStream) {
     let Kernel { params, consts, .. } = kernel;
     let generics = kernel.generics();
+    // The conditions may name the launch's grid; a parameter of that name hides it.
+    let visible = Ident::new("grid", Span::call_site());
+    let hides = params.iter().any(|param| param.ident == visible);
+    let of = if hides { grid } else { &visible };
     let holds = Ident::new("holds", Span::mixed_site());
     let signature = params.iter().map(|Param { ident, ty, kind }| match kind {
         ParamKind::Global(element) | ParamKind::GlobalMut(element) => {
@@ -342,7 +352,10 @@ fn requires(kernel: &Kernel, variant: &Ident, info: &Ident) -> (TokenStream, Tok
                 quote!((#name, (&::simt::macro_support::Show(&#ident)).show()))
             }
         });
-        let values = of_consts.chain(of_params);
+        let of_grid = (!hides && mentions(expr, &visible)).then(|| {
+            quote!(("grid", ::core::option::Option::Some(::std::string::ToString::to_string(&#visible))))
+        });
+        let values = of_consts.chain(of_params).chain(of_grid);
         quote! {
             let #holds: bool = #expr;
             if !#holds {
@@ -351,8 +364,8 @@ fn requires(kernel: &Kernel, variant: &Ident, info: &Ident) -> (TokenStream, Tok
         }
     });
     let function = quote! {
-        #[allow(clippy::all, clippy::pedantic, unused_parens)]
-        fn __requires #generics(#(#signature),*) -> ::core::result::Result<(), ::std::string::String> {
+        #[allow(clippy::all, clippy::pedantic, unused_parens, unused_variables)]
+        fn __requires #generics(#of: ::simt::launch::Grid, #(#signature),*) -> ::core::result::Result<(), ::std::string::String> {
             use ::simt::macro_support::{ShowDebug as _, ShowNothing as _};
             #(#checks)*
             ::core::result::Result::Ok(())
@@ -366,12 +379,12 @@ fn requires(kernel: &Kernel, variant: &Ident, info: &Ident) -> (TokenStream, Tok
         })
         .collect();
     let checked = if consts.is_empty() {
-        quote!(__requires(#(#passed),*))
+        quote!(__requires(#grid, #(#passed),*))
     } else {
         let arms = kernel.variants.iter().map(|variant| {
             let pattern = fields_of(kernel, variant);
             let arguments = arguments(kernel, &variant.values);
-            quote!(Variant { #pattern } => __requires #arguments(#(#passed),*))
+            quote!(Variant { #pattern } => __requires #arguments(#grid, #(#passed),*))
         });
         // `info` refused every other variant before.
         quote!(match #variant { #(#arms,)* _ => ::core::result::Result::Ok(()) })
