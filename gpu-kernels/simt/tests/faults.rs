@@ -257,6 +257,29 @@ fn shared_memory_of_the_last_block_counts_as_unwritten() {
 }
 
 #[test]
+fn what_an_unwritten_word_led_to_is_not_the_fault() {
+    let entry: HostEntry = |args, drive| {
+        let a = args[0].global_mut::<u32>();
+        drive(&|| {
+            let index = a.read(0); // unwritten index
+            assert_ne!(index, 0, "an index cannot be zero");
+        });
+    };
+    let a = Memory::uninit(4, CHECKED).expect("memory");
+    let fault = fault(launch(
+        kernel("led_astray", 1, 1, 0, entry),
+        2,
+        &[&a],
+        CHECKED,
+    ));
+    assert_eq!(fault.kind, FaultKind::Uninitialised, "{fault}");
+    assert_eq!(
+        fault.line,
+        line_of(include_str!("faults.rs"), "unwritten index")
+    );
+}
+
+#[test]
 fn shared_race_from_a_missing_barrier() {
     for seed in 0..20 {
         let fault = run(

@@ -307,3 +307,31 @@ fn a_full_block_of_collectives() {
 fn a_word_outside_a_kernel_says_so() {
     sync_threads();
 }
+
+#[test]
+fn copies_reach_any_offset() {
+    let pattern: Vec<u8> = (0..100u8).collect();
+    for mode in [Mode::Fast, Mode::Checked { seed: 0 }] {
+        for (offset, len) in
+            (0..20).flat_map(|offset| [0, 1, 7, 8, 9, 31, 80].map(|len| (offset, len)))
+        {
+            let memory = Memory::zeroed(100, mode).expect("memory");
+            assert_eq!(memory.copy_in(offset, &pattern[..len]), len);
+            let mut all = [0xff; 100];
+            assert_eq!(memory.copy_out(0, &mut all), 100);
+            let inside = |i: usize| (offset..offset + len).contains(&i);
+            for (i, byte) in all.into_iter().enumerate() {
+                assert_eq!(byte, if inside(i) { pattern[i - offset] } else { 0 });
+            }
+            let mut part = vec![0xff; len];
+            assert_eq!(memory.copy_out(offset, &mut part), len);
+            assert_eq!(part, pattern[..len]);
+        }
+        let memory = Memory::zeroed(100, mode).expect("memory");
+        assert_eq!(memory.copy_in(96, &pattern), 4);
+        assert_eq!(memory.copy_out(99, &mut [0; 8]), 1);
+        assert_eq!(memory.copy_in(usize::MAX, &pattern), 0);
+        assert_eq!(memory.copy_out(101, &mut [0; 8]), 0);
+    }
+    assert!(Memory::zeroed(usize::MAX, Mode::Fast).is_err());
+}
