@@ -257,6 +257,29 @@ fn shared_memory_of_the_last_block_counts_as_unwritten() {
 }
 
 #[test]
+fn what_an_unwritten_word_led_to_is_not_the_fault() {
+    let entry: HostEntry = |args, drive| {
+        let a = args[0].global_mut::<u32>();
+        drive(&|| {
+            let index = a.read(0); // unwritten index
+            assert_ne!(index, 0, "an index cannot be zero");
+        });
+    };
+    let a = Memory::uninit(4, CHECKED).expect("memory");
+    let fault = fault(launch(
+        kernel("led_astray", 1, 1, 0, entry),
+        2,
+        &[&a],
+        CHECKED,
+    ));
+    assert_eq!(fault.kind, FaultKind::Uninitialised, "{fault}");
+    assert_eq!(
+        fault.line,
+        line_of(include_str!("faults.rs"), "unwritten index")
+    );
+}
+
+#[test]
 fn shared_race_from_a_missing_barrier() {
     for seed in 0..20 {
         let fault = run(
@@ -315,6 +338,27 @@ fn shared_race_from_a_missing_second_barrier() {
                 sync_threads();
                 let v = tile.read(63 - i);
                 tile.write(i, v);
+            });
+        });
+        assert_eq!(fault.kind, FaultKind::SharedRace, "{fault}");
+    }
+}
+
+#[test]
+fn shared_race_of_a_writer_that_read_last() {
+    // Its own read must not hide those of the others.
+    for seed in 0..20 {
+        let fault = run("reads_too", 1, 3, 1, Mode::Checked { seed }, |_, drive| {
+            drive(&|| {
+                let word = shared_array!(u32, 1);
+                if thread_idx_x() == 1 {
+                    word.write(0, 1);
+                }
+                sync_threads();
+                let v = word.read(0);
+                if thread_idx_x() == 0 {
+                    word.write(0, v + 1);
+                }
             });
         });
         assert_eq!(fault.kind, FaultKind::SharedRace, "{fault}");

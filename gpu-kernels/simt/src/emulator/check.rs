@@ -86,9 +86,10 @@ impl Checker {
         self.unwritten.shared.take()
     }
 
-    /// A read of global memory that nobody wrote until the end of the launch.
-    pub(crate) fn unwritten_global(&mut self) -> Option<Found> {
-        self.unwritten.global.take()
+    /// The first read of anything that nobody has written until now.
+    pub(crate) fn unwritten(&mut self) -> Option<Found> {
+        let Unwritten { global, shared } = std::mem::take(&mut self.unwritten);
+        global.or(shared)
     }
 
     fn stamp(
@@ -120,7 +121,6 @@ impl Checker {
         let stamp = self.stamp(thread, None, at.location);
         at.ordered(Kind::Write, stamp, &self.clock)?;
         at.shadow(|shadow| shadow.mark_written(at.address, at.size));
-        self.clock.overwrite(at.address, at.size, at.shared());
         Ok(())
     }
 
