@@ -1,4 +1,4 @@
-//! Developer commands: `cargo xtask setup | image | sass | budget`.
+//! Developer commands: `cargo xtask setup | image | sass | budget | ci`.
 //!
 //! All of them work on the workspace this program was built in.
 
@@ -17,6 +17,8 @@ use codegen::image::{EntryInfo, Image};
 use codegen::ptxas::Assembler;
 use codegen::toolchain::{self, Toolchain};
 use codegen::{Build, Summary, device_folder};
+
+mod ci;
 
 /// Builds, shows and holds to their budgets the kernels of this workspace.
 #[derive(Parser)]
@@ -63,6 +65,9 @@ enum Cmd {
         #[arg(long)]
         bless: bool,
     },
+    /// Sets up the tool chain and runs every check: format, lints, docs, tests, kernels, budgets,
+    /// the main job
+    Ci,
 }
 
 /// A list of architectures, as one argument.
@@ -101,14 +106,10 @@ fn is_closed_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
 fn run(command: &Cmd) -> Result<ExitCode> {
     let workspace = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
     match command {
-        Cmd::Setup => {
-            let mut out = io::stdout();
-            let mut say = |line: &str| {
-                // A set-up goes on when nobody reads about it.
-                let _ = writeln!(out, "{line}");
-            };
-            toolchain::setup(&workspace, &mut say)?;
-            say("the device tool chain is complete");
+        Cmd::Setup => setup(&workspace)?,
+        Cmd::Ci => {
+            setup(&workspace)?;
+            ci::run(&workspace)?;
         }
         Cmd::Image { arch, filter, out } => {
             let (image, _) = build(&workspace, &arch.0, None)?;
@@ -130,6 +131,18 @@ fn run(command: &Cmd) -> Result<ExitCode> {
         Cmd::Budget { arch, bless } => return budget(&workspace, &arch.0, *bless),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Installs what the device build misses.
+fn setup(workspace: &Path) -> Result<()> {
+    let mut out = io::stdout();
+    let mut say = |line: &str| {
+        // A set-up goes on when nobody reads about it.
+        let _ = writeln!(out, "{line}");
+    };
+    toolchain::setup(workspace, &mut say)?;
+    say("the device tool chain is complete");
+    Ok(())
 }
 
 fn print(text: &str) -> Result<()> {
@@ -207,7 +220,7 @@ fn budget(workspace: &Path, archs: &[Arch], bless: bool) -> Result<ExitCode> {
     } else {
         let worse = comparison.worse.len();
         println!(
-            "{worse} findings against {path}{held_to}; if they are meant, `cargo xtask budget --bless`"
+            "worse than {path}{held_to} in {worse} places; if that is meant, `cargo xtask budget --bless`"
         );
         Ok(ExitCode::FAILURE)
     }
