@@ -6,11 +6,6 @@
 //! constants say what a launch counts as, so that a rate is `count / time`. Measure with a grid
 //! that fills the device several times over and inputs larger than its L2.
 
-#![expect(
-    clippy::needless_range_loop,
-    reason = "loops over constant ranges unroll on the device, iterators over arrays may not"
-)]
-
 use simt::kernel;
 use simt::prelude::*;
 

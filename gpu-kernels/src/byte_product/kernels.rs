@@ -1,10 +1,5 @@
 //! The kernels: `dp4a` for one column, tensor cores for many.
 
-#![expect(
-    clippy::needless_range_loop,
-    reason = "loops over constant ranges unroll on the device, iterators over arrays may not"
-)]
-
 use simt::kernel;
 use simt::prelude::*;
 

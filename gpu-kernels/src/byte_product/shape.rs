@@ -3,6 +3,9 @@
 use bytemuck::{Pod, Zeroable};
 
 /// Sizes and strides of a product; see the [module](super) for what they mean.
+///
+/// Rows, inner positions and columns are at most [`Shape::MAX_SIZE`] each; their products may be
+/// any size.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shape {
@@ -28,29 +31,32 @@ unsafe impl Pod for Shape {}
 unsafe impl simt::Element for Shape {}
 
 impl Shape {
-    /// The smallest strides for these sizes; `None` where they do not fit 32 bits.
+    /// Most rows, inner positions or columns: kernels count them in 32 bits, a tile past the end.
+    pub const MAX_SIZE: u32 = 1 << 31;
+
+    /// The smallest strides for these sizes; `None` for sizes over [`Shape::MAX_SIZE`].
     #[must_use]
     pub const fn packed(rows: u32, inner: u32, columns: u32) -> Option<Self> {
-        let (Some(database_stride), Some(x_stride)) = (
-            inner.checked_next_multiple_of(16),
-            inner.checked_next_multiple_of(4),
-        ) else {
+        if rows > Self::MAX_SIZE || inner > Self::MAX_SIZE || columns > Self::MAX_SIZE {
             return None;
-        };
+        }
         Some(Self {
             rows,
             inner,
             columns,
-            database_stride,
-            x_stride,
+            database_stride: inner.next_multiple_of(16),
+            x_stride: inner.next_multiple_of(4),
             y_stride: rows,
         })
     }
 
-    /// Whether the strides are what the kernels need.
+    /// Whether sizes and strides are what the kernels need.
     #[must_use]
     pub const fn is_valid(&self) -> bool {
-        self.inner <= self.database_stride
+        self.rows <= Self::MAX_SIZE
+            && self.inner <= Self::MAX_SIZE
+            && self.columns <= Self::MAX_SIZE
+            && self.inner <= self.database_stride
             && self.database_stride.is_multiple_of(16)
             && self.inner <= self.x_stride
             && self.x_stride.is_multiple_of(4)

@@ -130,13 +130,26 @@ fn extreme_word() -> impl Strategy<Value = u32> {
 }
 
 #[test]
-fn packed_shapes_are_valid_and_overflow_is_none() {
+fn packed_shapes_are_valid_and_too_large_ones_are_none() {
     for inner in [0, 1, 15, 16, 17, 700, 1 << 16] {
         let shape = Shape::packed(3, inner, 5).unwrap();
         assert!(shape.is_valid(), "{shape:?}");
         assert!(shape.database_stride - inner < 16 && shape.x_stride - inner < 4);
     }
-    assert_eq!(Shape::packed(1, u32::MAX, 1), None);
+    for shape in [
+        (Shape::MAX_SIZE, 1, 1),
+        (1, Shape::MAX_SIZE, 1),
+        (1, 1, Shape::MAX_SIZE),
+    ] {
+        assert!(Shape::packed(shape.0, shape.1, shape.2).is_some_and(|shape| shape.is_valid()));
+    }
+    for shape in [
+        (Shape::MAX_SIZE + 1, 1, 1),
+        (1, u32::MAX, 1),
+        (1, 1, Shape::MAX_SIZE + 1),
+    ] {
+        assert_eq!(Shape::packed(shape.0, shape.1, shape.2), None);
+    }
     assert_eq!(
         Shape::packed(1 << 20, 1 << 16, 1).unwrap().database_len(),
         64 << 30
@@ -146,6 +159,31 @@ fn packed_shapes_are_valid_and_overflow_is_none() {
 #[test]
 fn strides_that_the_kernels_cannot_use_are_invalid() {
     let good = Shape::packed(3, 40, 5).unwrap();
+    let too_many = Shape::MAX_SIZE + 16;
+    assert!(
+        !Shape {
+            rows: too_many,
+            y_stride: too_many,
+            ..good
+        }
+        .is_valid()
+    );
+    assert!(
+        !Shape {
+            inner: too_many,
+            database_stride: too_many,
+            x_stride: too_many,
+            ..good
+        }
+        .is_valid()
+    );
+    assert!(
+        !Shape {
+            columns: too_many,
+            ..good
+        }
+        .is_valid()
+    );
     assert!(
         !Shape {
             database_stride: 40,

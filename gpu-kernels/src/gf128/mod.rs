@@ -17,7 +17,8 @@
 //! A product is made by one of three [`method`]s, which give the same bits. A sum of products stays
 //! [`Unreduced`] and is reduced once. On a CPU the operators use the integer method: a fixed
 //! sequence of shifts, masks, XORs and 64-bit multiplications, so that no branch and no address
-//! depends on the operands. On a GPU they use `clmad`.
+//! depends on the operands. On a GPU they use `clmad`. `==` may stop at the first difference: compare
+//! tags as bytes, in constant time.
 
 mod ghash;
 mod kernels;

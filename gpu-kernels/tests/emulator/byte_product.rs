@@ -303,9 +303,9 @@ fn wrong_launches_are_refused() {
         ),
         (
             Shape {
-                rows: u32::MAX,
+                rows: Shape::MAX_SIZE,
                 database_stride: 1 << 31,
-                y_stride: u32::MAX,
+                y_stride: Shape::MAX_SIZE,
                 ..good
             },
             "shape.database_len()",
