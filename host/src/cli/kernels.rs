@@ -254,7 +254,8 @@ fn show(
             .find(|entry| entry.arch == arch)
             .ok_or_else(|| {
                 Failure::Usage(format!(
-                    "this binary holds `{name}` for {names}, not for {arch}"
+                    "this binary holds `{name}` for {names}, not for {arch}: choose one of these, or build \
+                     again with `GRISTMILL_ARCH={arch} cargo build --release`"
                 ))
             })?,
         (None, [only]) => only,
