@@ -21,8 +21,6 @@ use codegen::ptxas::Assembler;
 use codegen::toolchain::{self, Toolchain};
 use codegen::{Build, Summary, device_folder};
 
-mod ci;
-
 /// Builds, shows and holds to their budgets the kernels of this workspace.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
