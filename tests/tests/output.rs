@@ -190,7 +190,9 @@ fn without_arguments_it_is_the_demo() {
     let report = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{report}");
     assert_eq!(
-        String::from_utf8_lossy(&output.stdout).matches('\n').count(),
+        String::from_utf8_lossy(&output.stdout)
+            .matches('\n')
+            .count(),
         1
     );
     for word in ["backend", "protocol", "up ", "down ", "answer"] {
