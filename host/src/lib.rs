@@ -2,7 +2,7 @@
 //!
 //! - [`backend`]: where kernels run, the emulator or an NVIDIA GPU.
 //! - [`check`]: every kernel against a plain reference.
-//! - [`bench`]: every kernel beside what the hardware allows.
+//! - [`mod@bench`]: every kernel beside what the hardware allows.
 //! - [`pir`]: private information retrieval.
 //! - [`cli`]: the program `gristmill`.
 

@@ -402,6 +402,9 @@ impl Inner {
     ) -> Result<(), Error> {
         same_length("upload", len, data.len())?;
         let (allocation, offset) = self.locate("upload", target)?;
+        if data.is_empty() {
+            return Ok(());
+        }
         on!("upload": device = &self.device, lane = lane, memory = &allocation.memory;
             device.upload(lane, (memory, offset), bytemuck::cast_slice(data)))
     }
@@ -415,6 +418,9 @@ impl Inner {
     ) -> Result<(), Error> {
         same_length("download", len, data.len())?;
         let (allocation, offset) = self.locate("download", source)?;
+        if data.is_empty() {
+            return Ok(());
+        }
         on!("download": device = &self.device, lane = lane, memory = &allocation.memory;
             device.download(lane, (memory, offset), bytemuck::cast_slice_mut(data)))
     }
@@ -944,6 +950,9 @@ impl Stream {
         let bytes = source.len() * size_of::<T>();
         let (to, to_offset) = self.inner().locate("copy", &target.raw_mut())?;
         let (from, from_offset) = self.inner().locate("copy", &source.raw())?;
+        if bytes == 0 {
+            return Ok(());
+        }
         on!("copy": device = &self.inner().device, lane = &self.lane, to = &to.memory, from = &from.memory;
             device.copy(lane, (to, to_offset), (from, from_offset), bytes))
     }
@@ -956,6 +965,9 @@ impl Stream {
     pub fn zero<T: Element>(&self, target: &mut impl DeviceMut<T>) -> Result<(), Error> {
         let bytes = target.len() * size_of::<T>();
         let (to, offset) = self.inner().locate("zero", &target.raw_mut())?;
+        if bytes == 0 {
+            return Ok(());
+        }
         on!("zero": device = &self.inner().device, lane = &self.lane, to = &to.memory;
             device.zero(lane, (to, offset), bytes))
     }

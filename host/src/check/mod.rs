@@ -267,3 +267,73 @@ pub fn run(
         Err(error) => report(Outcome::Failed(error.to_string()), error.is_device_lost()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count<'a>(kernels: impl Iterator<Item = &'a Kernel>, kernel: &Kernel) -> usize {
+        kernels.filter(|other| std::ptr::eq(*other, kernel)).count()
+    }
+
+    #[test]
+    fn every_kernel_has_one_check_and_is_timed_once() {
+        let kernels = simt::launch::kernels();
+        assert!(!kernels.is_empty());
+        for kernel in kernels {
+            let checks = checks();
+            let found = count(checks.iter().map(|check| check.kernel()), kernel);
+            assert_eq!(found, 1, "checks of {}", kernel.name);
+            let (benches, ceilings) = (benches(), ceilings());
+            let hooks = benches.iter().map(|bench| bench.kernel());
+            let hooks = hooks.chain(ceilings.iter().map(|(_, bench)| bench.kernel()));
+            assert_eq!(count(hooks, kernel), 1, "benches of {}", kernel.name);
+        }
+    }
+
+    #[test]
+    fn every_variant_is_right_and_clean_and_gives_the_same_bits_in_both_modes() {
+        let fast = Backend::cpu(Mode::Fast);
+        for (kernel, variant) in variants("") {
+            for seed in [0, u64::MAX] {
+                let digest = |subject| match run(&subject, kernel, variant, seed).outcome {
+                    Outcome::Passed(digest) => digest,
+                    other => panic!("{} with seed {seed}: {other:?}", variant.name),
+                };
+                assert_eq!(
+                    digest(Subject::Backend(&fast)),
+                    digest(Subject::Checked),
+                    "{} with seed {seed}",
+                    variant.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_kernel_without_a_check_fails() {
+        static ORPHAN: Kernel = Kernel {
+            name: "orphan",
+            doc: "",
+            params: &[],
+            variants: &[VariantInfo {
+                name: "orphan",
+                constants: &[],
+                block: 32,
+                min_blocks: 0,
+                shared_bytes: 0,
+                min_arch: 80,
+                arch_feature: None,
+                entry: |_, _| {},
+            }],
+            file: "",
+            line: 0,
+        };
+        let backend = Backend::cpu(Mode::Fast);
+        let report = run(&Subject::Backend(&backend), &ORPHAN, &ORPHAN.variants[0], 0);
+        let Outcome::Failed(reason) = report.outcome else {
+            panic!("{report:?}");
+        };
+        assert_eq!(reason, "no check covers the kernel `orphan`");
+    }
+}
