@@ -330,7 +330,7 @@ impl Budgets {
         }
     }
 
-    /// The table to hold a build against: that of its own tools, or else the last one by name; and
+    /// The table to hold a build against: that of its own tools, or else that of the newest ones; and
     /// whether it is that of its own tools.
     ///
     /// # Errors
@@ -350,9 +350,13 @@ impl Budgets {
                 paths.push(entry.path());
             }
         }
-        let path = paths.into_iter().max().ok_or_else(|| BudgetError::None {
-            folder: self.folder.display().to_string(),
-        })?;
+        let newest = |path: &PathBuf| version_numbers(path);
+        let path = paths
+            .into_iter()
+            .max_by_key(newest)
+            .ok_or_else(|| BudgetError::None {
+                folder: self.folder.display().to_string(),
+            })?;
         let text = fs::read_to_string(&path).map_err(|error| io_error(&path, &error))?;
         let table = Table::from_tsv(&text, &path)?;
         Ok((path, table, false))
@@ -372,6 +376,14 @@ impl Budgets {
         write().map_err(|error| io_error(&path, &error))?;
         Ok(path)
     }
+}
+
+/// The numbers in the name of a table, so that 1.100 comes after 1.96.
+fn version_numbers(path: &Path) -> Vec<u32> {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    name.split(|c: char| !c.is_ascii_digit())
+        .filter_map(|number| number.parse().ok())
+        .collect()
 }
 
 fn io_error(path: &Path, error: &io::Error) -> BudgetError {
@@ -583,6 +595,15 @@ mod tests {
         let (path, found, same) = budgets.nearest("1.98.0", "13.6.1").unwrap();
         assert_eq!((found, same), (two, false));
         assert!(path.ends_with("1.97.0_13.5.37.tsv"));
+        budgets
+            .store("1.100.0", "13.5.37", &Table::default())
+            .unwrap();
+        let (newest, ..) = budgets.nearest("1.98.0", "13.6.1").unwrap();
+        assert!(
+            newest.ends_with("1.100.0_13.5.37.tsv"),
+            "{}",
+            newest.display()
+        );
         fs::write(&path, "nonsense").unwrap();
         assert!(matches!(
             budgets.load("1.97.0", "13.5.37"),

@@ -264,11 +264,18 @@ impl Rustc {
         for (name, value) in PROFILE {
             command.env(format!("CARGO_PROFILE_RELEASE_{name}"), value);
         }
+        // Either kind of library keeps the entry points through link-time optimisation, and cargo
+        // remembers one build of each: that of all entry points stays fresh beside that of one.
+        let kind = if only.is_some() {
+            "staticlib"
+        } else {
+            "cdylib"
+        };
         command.args([
             "rustc",
             "--lib",
             "--crate-type",
-            "cdylib",
+            kind,
             "--release",
             "-Zbuild-std=core",
         ]);
@@ -283,6 +290,9 @@ impl Rustc {
             .arg(&kernels.manifest)
             .arg("--target-dir")
             .arg(self.target_folder(pass));
+        if !self.chatty {
+            command.arg("--quiet");
+        }
         let mut emit = OsString::from("--emit=asm=");
         emit.push(ptx);
         command.arg("--").arg(emit);
@@ -352,10 +362,10 @@ impl Compiler for Rustc {
         only: Option<&str>,
     ) -> Result<String, CompileError> {
         let this = self.prepare()?;
-        let name = only.map_or(String::new(), |entry| format!("-{entry}"));
+        let one = if only.is_some() { "-one" } else { "" };
         let folder = this.target_folder(pass);
         fs::create_dir_all(&folder).map_err(|error| io_error(&folder, &error))?;
-        let ptx = folder.join(format!("{}{name}.ptx", kernels.package));
+        let ptx = folder.join(format!("{}{one}.ptx", kernels.package));
         this.run(this.command(kernels, pass, only, &ptx)?, pass)?;
         if !ptx.is_file() {
             this.forget(kernels, pass);

@@ -54,24 +54,16 @@ pub enum Error {
     #[error(transparent)]
     Image(#[from] ImageError),
     /// No entry point has the name asked for.
-    #[error("no variant is called {name} for {target}{}", similar(.known))]
+    #[error(
+        "no variant is called {name} for {target}; `cargo xtask image` lists all, `--filter TEXT` \
+         some of them"
+    )]
     UnknownVariant {
         /// What was asked for.
         name: String,
         /// What was compiled for.
         target: &'static str,
-        /// Names that come near it, or all of them.
-        known: Vec<String>,
     },
-}
-
-/// The end of a message about a name that is not there.
-fn similar(known: &[String]) -> String {
-    if known.is_empty() {
-        String::new()
-    } else {
-        format!("; there are {}", known.join(", "))
-    }
 }
 
 /// What a build made beside the image.
@@ -166,14 +158,10 @@ impl Build<'_> {
         let text = self.compiler.compile(self.kernels, pass, self.only)?;
         let mut splits = Module::parse(&text)?.split()?;
         if let Some(only) = self.only {
-            let known: Vec<String> = splits.iter().map(|split| split.name.clone()).collect();
             splits.retain(|split| split.name == only);
             if splits.is_empty() {
-                return Err(Error::UnknownVariant {
-                    name: only.to_owned(),
-                    target: pass.target_cpu(),
-                    known,
-                });
+                let (name, target) = (only.to_owned(), pass.target_cpu());
+                return Err(Error::UnknownVariant { name, target });
             }
         }
         Ok(splits)

@@ -308,15 +308,11 @@ pub fn setup(workspace: &Path, say: &mut dyn FnMut(&str)) -> Result<Toolchain, T
         }
         Err(error) => return Err(error),
     }
-    if let Some(ptxas) = &search.ptxas {
-        say(&format!(
-            "GRISTMILL_PTXAS is set: {} is used as it is",
-            ptxas.display()
-        ));
-    } else if let Err(error) = search
-        .ptxas()
-        .and_then(|(ptxas, _)| search.nvdisasm(&ptxas))
-    {
+    let ptxas = search.ptxas();
+    if let (Some(_), Err(error)) = (&search.ptxas, &ptxas) {
+        return Err(error.clone());
+    }
+    if let Err(error) = ptxas.and_then(|(ptxas, _)| search.nvdisasm(&ptxas)) {
         say(&format!("{error}"));
         say(&format!(
             "installing ptxas, nvdisasm and cuobjdump {CUDA_VERSION} with pip"
@@ -332,18 +328,28 @@ pub fn setup(workspace: &Path, say: &mut dyn FnMut(&str)) -> Result<Toolchain, T
     Ok(toolchain)
 }
 
+/// What a person has to run where the set-up may not: `apt` says whether apt-get is there.
+fn by_hand(apt: bool) -> ToolchainError {
+    ToolchainError::Install {
+        what: "a rustc with the source of its library",
+        command: if apt {
+            format!(
+                "sudo apt-get update && sudo apt-get install {}",
+                PACKAGES.join(" ")
+            )
+        } else {
+            "rustup component add rust-src".to_owned()
+        },
+    }
+}
+
 /// Installs Debian's rustc and its source.
 fn install_rustc() -> Result<(), ToolchainError> {
-    let packages = PACKAGES.join(" ");
     let what = "a rustc with the source of its library";
-    let by_hand = |command: String| ToolchainError::Install { what, command };
-    if stdout(Command::new("apt-get").arg("--version")).is_err() {
-        return Err(by_hand("rustup component add rust-src".to_owned()));
-    }
-    if stdout(Command::new("id").arg("-u")).map_or(true, |id| id.trim() != "0") {
-        return Err(by_hand(format!(
-            "sudo apt-get update && sudo apt-get install {packages}"
-        )));
+    let has_apt = stdout(Command::new("apt-get").arg("--version")).is_ok();
+    let is_root = stdout(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+    if !has_apt || !is_root {
+        return Err(by_hand(has_apt));
     }
     let apt = |args: &[&str]| {
         let mut command = Command::new("apt-get");
@@ -651,6 +657,15 @@ mod tests {
         let error = Toolchain::search(&asked).unwrap_err();
         assert!(matches!(error, ToolchainError::NoSource { .. }), "{error}");
         assert!(error.to_string().contains("rust-web-src"), "{error}");
+    }
+
+    #[test]
+    fn what_we_may_not_install_comes_with_the_exact_command() {
+        let text = by_hand(true).to_string();
+        let command = "`sudo apt-get update && sudo apt-get install rustc-web rust-web-src`";
+        assert!(text.contains(command), "{text}");
+        let text = by_hand(false).to_string();
+        assert!(text.contains("`rustup component add rust-src`"), "{text}");
     }
 
     #[test]

@@ -170,7 +170,7 @@ fn one_variant_can_be_built_alone_and_an_unknown_one_is_told() {
     assert_eq!(names, ["lookup", "lookup"]);
     let error = build(&toolchain, &[Arch::Sm80], Some("lookout")).unwrap_err();
     assert!(matches!(error, Error::UnknownVariant { .. }), "{error}");
-    assert!(error.to_string().contains("lookup"), "{error}");
+    assert!(error.to_string().contains("lookout for sm_80"), "{error}");
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn a_result_file_that_cannot_be_written_is_an_error() {
         "--backend",
         "cpu",
         "--filter",
-        "montgomery_mul__",
+        "gf128_mul__",
         "--json",
         "no/such/folder/x.json",
     ];

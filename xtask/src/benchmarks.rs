@@ -14,7 +14,10 @@ pub(crate) fn run(workspace: &Path, check: bool) -> Result<()> {
     let mut files: Vec<_> = fs::read_dir(&folder)
         .map_err(|error| format!("{}: {error}", folder.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "json")
+        })
         .collect();
     // Names start with the date: newest first.
     files.sort();
@@ -82,7 +85,10 @@ fn section(out: &mut String, name: &str, result: &Value) {
             row["variant"].as_str().unwrap_or(""),
             row["shape"].as_str().unwrap_or(""),
             number("median_ns").map_or_else(|| "-".to_owned(), time),
-            number("spread").map_or_else(|| "-".to_owned(), |spread| format!("{:.1} %", 100.0 * spread)),
+            number("spread").map_or_else(
+                || "-".to_owned(),
+                |spread| format!("{:.1} %", 100.0 * spread)
+            ),
             row["floor"].as_str().unwrap_or("-"),
             number("of_floor").map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
         );

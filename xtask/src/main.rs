@@ -21,6 +21,8 @@ use codegen::ptxas::Assembler;
 use codegen::toolchain::{self, Toolchain};
 use codegen::{Build, Summary, device_folder};
 
+mod ci;
+
 /// Builds, shows and holds to their budgets the kernels of this workspace.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
@@ -141,6 +143,7 @@ fn run(command: &Cmd) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Installs what the device build misses.
 fn setup(workspace: &Path) -> Result<()> {
     let mut out = io::stdout();
     let mut say = |line: &str| {
@@ -227,7 +230,7 @@ fn budget(workspace: &Path, archs: &[Arch], bless: bool) -> Result<ExitCode> {
     } else {
         let worse = comparison.worse.len();
         println!(
-            "{worse} findings against {path}{held_to}; if they are meant, `cargo xtask budget --bless`"
+            "worse than {path}{held_to} in {worse} places; if that is meant, `cargo xtask budget --bless`"
         );
         Ok(ExitCode::FAILURE)
     }

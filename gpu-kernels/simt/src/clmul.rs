@@ -2,8 +2,8 @@
 //!
 //! `clmad` (PTX ISA 9.3) multiplies two 64-bit polynomials and XORs a third into the lower or upper half
 //! of the 128-bit product. [`integer_lo`] and [`integer_hi`] give the same bits by integer
-//! multiplications, the method of BearSSL's `ctmul64`: bits spaced four apart leave three zero bits
-//! between them, so that carries of up to 15 summands cannot reach the next kept bit.
+//! multiplications, the method of BearSSL's `ctmul64` (T. Pornin): of each factor only every fourth bit is
+//! kept at a time, so that a column of the product has three zero bits above it to carry into.
 
 #[cfg(target_arch = "nvptx64")]
 use core::arch::asm;
@@ -52,9 +52,9 @@ const FOURTH: u64 = 0x1111_1111_1111_1111;
 /// [`clmad_lo`] without the instruction.
 #[inline(always)]
 pub fn integer_lo(a: u64, b: u64, addend: u64) -> u64 {
-    // a = a0 ^ a1 ^ a2 ^ a3, where a_i holds the bits at positions i mod 4. At most 16 pairs of set bits
-    // meet in one position, so a column sum needs five bits; the fifth is bit 0 of the *next* kept
-    // column only at position 60 and beyond, where fewer than 16 pairs meet in the lower half.
+    // a is the sum of four parts, part i with the bits at positions i mod 4, and b likewise. In a product
+    // of two parts, position p gathers at most p / 4 + 1 pairs: fewer than 16 below position 60, which
+    // four bits hold, and from 60 on the carry leaves the word. So the low bit of each column is right.
     let mut result = addend;
     let mut i = 0;
     while i < 4 {

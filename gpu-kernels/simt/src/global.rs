@@ -19,6 +19,7 @@ use crate::{Element, Order, Scope, atomic};
 macro_rules! view {
     ($(#[$doc:meta])* $name:ident, $pointer:ty) => {
         $(#[$doc])*
+        #[derive(Clone, Copy)]
         #[cfg_attr(target_arch = "nvptx64", repr(transparent))]
         pub struct $name<T: Element> {
             #[cfg(target_arch = "nvptx64")]
@@ -29,14 +30,6 @@ macro_rules! view {
             region: *const Region,
             element: PhantomData<T>,
         }
-
-        impl<T: Element> Clone for $name<T> {
-            #[inline(always)]
-            fn clone(&self) -> Self {
-                *self
-            }
-        }
-        impl<T: Element> Copy for $name<T> {}
 
         // SAFETY: all threads of a grid use the same view. On the host every access goes through
         // relaxed atomics inside the bounds of its region, which outlives the launch.
@@ -73,6 +66,7 @@ macro_rules! view {
 
             /// The view that starts `i` elements later.
             #[inline(always)]
+            #[must_use]
             pub fn offset(self, i: usize) -> Self {
                 Self {
                     #[cfg(target_arch = "nvptx64")]
@@ -109,7 +103,7 @@ macro_rules! view {
                     ptx::load_global_nc(self.pointer.wrapping_add(i).cast_const())
                 }
                 #[cfg(not(target_arch = "nvptx64"))]
-                access::read(self.at(i), self.region)
+                access::read_only(self.at(i), self.region)
             }
 
             /// Element `i`, read once: it does not displace what L1 holds (`L1::no_allocate`).

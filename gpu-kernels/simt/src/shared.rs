@@ -16,6 +16,7 @@ use crate::{Element, Order, Scope, atomic};
 /// An array in the shared memory of this block.
 ///
 /// Valid while its kernel runs, for the threads of its block.
+#[derive(Clone, Copy)]
 pub struct Shared<T: Element> {
     /// Address in the shared window.
     #[cfg(target_arch = "nvptx64")]
@@ -28,14 +29,6 @@ pub struct Shared<T: Element> {
     region: *const Region,
     element: PhantomData<*mut T>,
 }
-
-impl<T: Element> Clone for Shared<T> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T: Element> Copy for Shared<T> {}
 
 impl<T: Element> core::fmt::Debug for Shared<T> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -109,6 +102,7 @@ impl<T: Element> Shared<T> {
 
     /// The view that starts `i` elements later.
     #[inline(always)]
+    #[must_use]
     pub fn offset(self, i: usize) -> Self {
         Self {
             address: self.at(i),

@@ -35,7 +35,7 @@ macro_rules! index {
 
 index! {
     /// `x` index of this thread in its block, below [`block_dim_x`].
-    thread_idx_x = _thread_idx_x, |block| block.thread();
+    thread_idx_x = _thread_idx_x, block::Block::thread;
     /// `y` index of this thread in its block.
     thread_idx_y = _thread_idx_y, |_| 0;
     /// `z` index of this thread in its block.
@@ -47,7 +47,7 @@ index! {
     /// `z` index of this block in the grid.
     block_idx_z = _block_idx_z, |block| block.index()[2];
     /// Threads of a block along `x`.
-    block_dim_x = _block_dim_x, |block| block.threads();
+    block_dim_x = _block_dim_x, block::Block::threads;
     /// Threads of a block along `y`.
     block_dim_y = _block_dim_y, |_| 1;
     /// Threads of a block along `z`.

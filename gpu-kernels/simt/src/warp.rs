@@ -19,6 +19,7 @@ mod sealed {
 pub trait Lane: Copy + sealed::Sealed {
     /// Moves the 32-bit words of the value through `exchange`.
     #[doc(hidden)]
+    #[must_use]
     fn through(self, exchange: impl FnMut(u32) -> u32) -> Self;
     /// The value as bits, and back.
     #[doc(hidden)]

@@ -52,6 +52,25 @@ fn a_seed_is_a_schedule() {
 }
 
 #[test]
+fn a_seed_orders_the_blocks_too() {
+    let entry: HostEntry = |args, drive| {
+        let a = args[0].global_mut::<u32>();
+        drive(&|| {
+            let ticket = a.atomic_add(0, 1, Order::Relaxed, Scope::Device);
+            a.write(1 + block_idx_x() as usize, ticket);
+        });
+    };
+    let order = |seed| {
+        let mode = Mode::Checked { seed };
+        let a = memory(&[0u32; 9], mode);
+        launch(kernel("blocks", 1, 1, 0, entry), 8, &[&a], mode).expect("no fault");
+        values::<u32>(&a)[1..].to_vec()
+    };
+    let orders: HashSet<Vec<u32>> = (0..8).map(order).collect();
+    assert!(orders.len() > 4);
+}
+
+#[test]
 fn a_racy_result_depends_on_the_seed() {
     // The fault is found under every schedule, though each leaves another value.
     let entry: HostEntry = |args, drive| {
@@ -287,4 +306,32 @@ fn a_full_block_of_collectives() {
 #[should_panic(expected = "only be used in a kernel")]
 fn a_word_outside_a_kernel_says_so() {
     sync_threads();
+}
+
+#[test]
+fn copies_reach_any_offset() {
+    let pattern: Vec<u8> = (0..100u8).collect();
+    for mode in [Mode::Fast, Mode::Checked { seed: 0 }] {
+        for (offset, len) in
+            (0..20).flat_map(|offset| [0, 1, 7, 8, 9, 31, 80].map(|len| (offset, len)))
+        {
+            let memory = Memory::zeroed(100, mode).expect("memory");
+            assert_eq!(memory.copy_in(offset, &pattern[..len]), len);
+            let mut all = [0xff; 100];
+            assert_eq!(memory.copy_out(0, &mut all), 100);
+            let inside = |i: usize| (offset..offset + len).contains(&i);
+            for (i, byte) in all.into_iter().enumerate() {
+                assert_eq!(byte, if inside(i) { pattern[i - offset] } else { 0 });
+            }
+            let mut part = vec![0xff; len];
+            assert_eq!(memory.copy_out(offset, &mut part), len);
+            assert_eq!(part, pattern[..len]);
+        }
+        let memory = Memory::zeroed(100, mode).expect("memory");
+        assert_eq!(memory.copy_in(96, &pattern), 4);
+        assert_eq!(memory.copy_out(99, &mut [0; 8]), 1);
+        assert_eq!(memory.copy_in(usize::MAX, &pattern), 0);
+        assert_eq!(memory.copy_out(101, &mut [0; 8]), 0);
+    }
+    assert!(Memory::zeroed(usize::MAX, Mode::Fast).is_err());
 }

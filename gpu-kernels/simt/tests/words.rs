@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use simt::emulator::Mode;
 use simt::launch::HostEntry;
 use simt::prelude::*;
-use simt::thread::{FULL_MASK, thread_idx_x};
+use simt::thread::{FULL_MASK, block_idx_x, thread_idx_x};
 
 /// Product of polynomials over GF(2), bit by bit.
 fn carry_less(a: u64, b: u64) -> u128 {
@@ -115,7 +115,7 @@ proptest! {
         prop_assert_eq!(in_each_lane!(&input, u64, |i, v| warp::shuffle(FULL_MASK, v, 7 * i + 3)), expect(|i| (7 * i + 3) % 32));
         prop_assert_eq!(in_each_lane!(&input, u64, |_, v| warp::shuffle_up(FULL_MASK, v, 5)), expect(|i| if i < 5 { i } else { i - 5 }));
         prop_assert_eq!(in_each_lane!(&input, u64, |_, v| warp::shuffle_down(FULL_MASK, v, 9)), expect(|i| if i > 22 { i } else { i + 9 }));
-        prop_assert_eq!(in_each_lane!(&input, u64, |_, v| warp::shuffle_xor(FULL_MASK, v, 21)), expect(|i| i ^ 21));
+        prop_assert_eq!(in_each_lane!(&input, u64, |_, v| warp::shuffle_xor(FULL_MASK, v, 0x15)), expect(|i| i ^ 0x15));
         let words = input.map(|v| v as u32);
         let halves = in_each_lane!(&words, u32, |_, v| warp::shuffle_xor(FULL_MASK, v as i32, 1) as u32);
         prop_assert_eq!(halves, (0..32).map(|i| words[i ^ 1]).collect::<Vec<_>>());
@@ -139,8 +139,8 @@ proptest! {
                 a.write(i, result);
             });
         });
-        for i in 0..32 {
-            prop_assert_eq!(apart[i], votes & if mask_bits >> i & 1 == 1 { mask_bits } else { !mask_bits });
+        for (i, vote) in apart.iter().take(32).enumerate() {
+            prop_assert_eq!(*vote, votes & if mask_bits >> i & 1 == 1 { mask_bits } else { !mask_bits });
         }
     }
 
@@ -263,6 +263,31 @@ fn views_offset_and_cast() {
         });
     });
     assert_eq!(out, [1, 2, 3, 4, 4, 9]);
+}
+
+/// Every way through a stride visits the same items in the same order.
+#[test]
+fn stride_is_one_sequence() {
+    let check = kernel("sequence", 0, 4, 0, |_, drive| {
+        drive(&|| {
+            for n in 0..70 {
+                let items: Vec<usize> = grid::stride::<3>(n).by_ref().collect();
+                for taken in 0..=items.len().min(4) {
+                    let mut stride = grid::stride::<3>(n);
+                    let mut seen: Vec<usize> = stride.by_ref().take(taken).collect();
+                    stride.for_each(|i| seen.push(i));
+                    assert_eq!(seen, items, "{n}, {taken}");
+                }
+                let next = |i: &usize| {
+                    *i < n
+                        && i / 4 / 3 % 2 == block_idx_x() as usize
+                        && i % 4 == thread_idx_x() as usize
+                };
+                assert_eq!(items, (0..n).filter(next).collect::<Vec<_>>());
+            }
+        });
+    });
+    launch(check, 2, &[], Mode::Fast).expect("no fault");
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn load_planes(x: Global<U32x4>, start: usize, inner: u32, end: u32) -> [[u32; 4
 /// rows; [`Shape::matvec_blocks`] is the most that has work. Layout and strides: [`Shape`].
 #[kernel(
     block = 256,
-    variants(SIGNED = [true, false], ROWS = [4, 8]),
+    variants(SIGNED = [signed = true, unsigned = false], ROWS = [4, 8]),
     requires(
         shape.is_valid(),
         shape.columns == 1,
@@ -129,7 +129,7 @@ const FRAGMENTS: usize = fragment::PAIRS * fragment::STEPS;
 /// Layout and strides: [`Shape`].
 #[kernel(
     block = 256,
-    variants(SIGNED = [true, false], COLUMN_TILES = [1, 4]),
+    variants(SIGNED = [signed = true, unsigned = false], COLUMN_TILES = [1, 4]),
     requires(
         shape.is_valid(),
         shape.database_len() <= database.len() as u64,

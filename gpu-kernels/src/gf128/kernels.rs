@@ -10,7 +10,7 @@ use super::{Field128, Ghash, Polyval, Unreduced};
 /// Any grid covers any `n`. `METHOD`: [`super::method`].
 #[kernel(
     block = 256,
-    variants(METHOD = [0, 1, 2]),
+    variants(METHOD = [schoolbook = 0, karatsuba = 1, integer = 2]),
     requires(n <= a.len() as u64, n <= b.len() as u64, n <= c.len() as u64)
 )]
 pub fn gf128_mul<const METHOD: u32>(
@@ -27,7 +27,7 @@ pub fn gf128_mul<const METHOD: u32>(
 /// Any grid covers any `n`. `METHOD`: [`super::method`].
 #[kernel(
     block = 256,
-    variants(METHOD = [0, 1, 2]),
+    variants(METHOD = [schoolbook = 0, karatsuba = 1, integer = 2]),
     requires(n <= a.len() as u64, n <= b.len() as u64, n <= c.len() as u64)
 )]
 pub fn polyval_mul<const METHOD: u32>(
@@ -45,7 +45,7 @@ pub fn polyval_mul<const METHOD: u32>(
 /// [`super::method`].
 #[kernel(
     block = 256,
-    variants(METHOD = [0, 1, 2]),
+    variants(METHOD = [schoolbook = 0, karatsuba = 1, integer = 2]),
     requires(has_terms(a.len(), n, terms), has_terms(b.len(), n, terms), n <= c.len() as u64)
 )]
 pub fn gf128_mul_add<const METHOD: u32>(
@@ -64,7 +64,7 @@ pub fn gf128_mul_add<const METHOD: u32>(
 /// [`super::method`].
 #[kernel(
     block = 256,
-    variants(METHOD = [0, 1, 2]),
+    variants(METHOD = [schoolbook = 0, karatsuba = 1, integer = 2]),
     requires(has_terms(a.len(), n, terms), has_terms(b.len(), n, terms), n <= c.len() as u64)
 )]
 pub fn polyval_mul_add<const METHOD: u32>(

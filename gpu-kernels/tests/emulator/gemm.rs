@@ -151,8 +151,8 @@ fn the_largest_residues_do_not_wrap() {
         for &k in &around {
             Shape::one(2, k, 3).check(Mode::Fast, &[q], |q| q - 1);
         }
-        Shape::one(66, 1280, 18).check(Mode::Checked { seed: 4 }, &[q], |q| q - 1);
-        Shape::one(1, 70_000, 1).check(Mode::Fast, &[q], |q| q - 1);
+        Shape::one(66, 200, 18).check(Mode::Checked { seed: 4 }, &[q], |q| q - 1);
+        Shape::one(1, 20_000, 1).check(Mode::Fast, &[q], |q| q - 1);
     }
 }
 

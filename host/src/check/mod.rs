@@ -47,7 +47,7 @@ use simt::launch::{Kernel, LaunchError, VariantInfo};
 
 use crate::backend::{self, Backend, Mode};
 
-pub use toolkit::{DigestBuilder, Inputs, compare, compare_at, repeated, variant_of};
+pub use toolkit::{DigestBuilder, Inputs, compare, compare_at, repeated, tiled, variant_of};
 
 /// How one kernel is tried.
 pub trait Check: Sync {

@@ -163,11 +163,24 @@ pub fn repeated<T: Element>(
     len: usize,
 ) -> Result<Buffer<T>, CheckError> {
     let part = ((16 << 20) / size_of::<T>()).min(len);
-    let source = backend.upload(&inputs.uniform::<T>(part))?;
+    tiled(backend, &inputs.uniform::<T>(part), len)
+}
+
+/// A buffer of `len` elements for a bench that repeats `part`, which is not empty unless `len` is 0.
+///
+/// # Errors
+///
+/// The backend failed.
+pub fn tiled<T: Element>(
+    backend: &Backend,
+    part: &[T],
+    len: usize,
+) -> Result<Buffer<T>, CheckError> {
+    let source = backend.upload(part)?;
     let mut buffer = backend.alloc::<T>(len)?;
     let stream = backend.stream()?;
-    for start in (0..len).step_by(part.max(1)) {
-        let end = len.min(start + part);
+    for start in (0..len).step_by(part.len().max(1)) {
+        let end = len.min(start + part.len());
         stream.copy(
             &mut buffer.view_mut(start..end)?,
             &source.view(0..end - start)?,

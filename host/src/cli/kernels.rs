@@ -254,7 +254,8 @@ fn show(
             .find(|entry| entry.arch == arch)
             .ok_or_else(|| {
                 Failure::Usage(format!(
-                    "this binary holds `{name}` for {names}, not for {arch}"
+                    "this binary holds `{name}` for {names}, not for {arch}: choose one of these, or build \
+                     again with `GRISTMILL_ARCH={arch} cargo build --release`"
                 ))
             })?,
         (None, [only]) => only,
@@ -674,6 +675,17 @@ fn promises(
     Ok(rows)
 }
 
+/// A rate with the prefix that reads best.
+fn rate(value: f64, unit: &str) -> String {
+    let (scale, prefix) = match value {
+        _ if value >= 1e12 => (1e12, "T"),
+        _ if value >= 1e9 => (1e9, "G"),
+        _ => (1e6, "M"),
+    };
+    let unit = if unit == "bytes/s" { "B/s" } else { unit };
+    format!("{:>8.3} {prefix}{unit}", value / scale)
+}
+
 fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure> {
     let variants = filtered(&arguments.filter)?;
     let hooks = check::benches();
@@ -708,10 +720,9 @@ fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure
         if let Some(measured) = measured {
             bar.suspend(|| {
                 out.line(format_args!(
-                    "ceiling {:<10} {:>9.3} T{}",
+                    "ceiling {:<10} {}",
                     ceiling.name(),
-                    measured.value / 1e12,
-                    measured.unit
+                    rate(measured.value, measured.unit)
                 ))
                 .and_then(|()| out.flush())
             })?;
@@ -744,11 +755,11 @@ fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure
             };
             bar.suspend(|| {
                 out.line(format_args!(
-                    "{:<width$}  {:<28}  {:>12.3} us  +-{:>4.1} %{floor}",
+                    "{:<width$}  {:<28}  {:>12.3} us  spread {:>5.1} %{floor}",
                     case.variant,
                     case.shape,
                     case.median_ns / 1e3,
-                    case.spread * 50.0
+                    case.spread * 100.0
                 ))
                 .and_then(|()| out.flush())
             })?;
@@ -773,6 +784,13 @@ fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_have_the_prefix_that_reads_best() {
+        assert_eq!(rate(4.53e12, "bytes/s").trim(), "4.530 TB/s");
+        assert_eq!(rate(8.15e9, "op/s").trim(), "8.150 Gop/s");
+        assert_eq!(rate(12.0, "op/s").trim(), "0.000 Mop/s");
+    }
 
     #[test]
     fn distances() {

@@ -26,6 +26,10 @@ pub(crate) fn expand(kernel: &Kernel) -> TokenStream {
     });
     let entries = kernel.variants.iter().map(|variant| {
         let entry = format_ident!("{}", variant.entry);
+        // A look at one variant's machine code does not wait for all the others: codegen sets
+        // `simt_only`, and beside it `simt_only = "<entry>"`.
+        let only = entry.to_string();
+        let gate = quote!(#gate #[cfg(any(not(simt_only), simt_only = #only))]);
         let arguments = arguments(kernel, &variant.values);
         let marker = format!("// @kernel {entry} maxntid={{}} minctas={{}} shared={{}}");
         quote! {

@@ -76,6 +76,7 @@ fn variant(kernel: &Kernel) -> TokenStream {
                  ty,
                  field,
                  values,
+                 ..
              }| {
                 let values = values
                     .iter()

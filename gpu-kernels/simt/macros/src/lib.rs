@@ -62,7 +62,7 @@ use quote::{ToTokens, quote};
 /// | key | value | meaning |
 /// | --- | --- | --- |
 /// | `block` | expression, 1 to 1024 | threads of a block; must be given |
-/// | `variants(C = [..], ..)` | integer or bool literals | the values of each const generic; all combinations are built |
+/// | `variants(C = [..], ..)` | integer or bool literals, or `name = literal` | the values of each const generic; all combinations are built |
 /// | `when` | condition | keeps the combinations for which it holds; see below |
 /// | `min_blocks` | expression, 1 to 32 | blocks that must fit one multiprocessor together (bounds the registers) |
 /// | `shared` | expression, bytes | dynamic shared memory of a block |
@@ -81,7 +81,8 @@ use quote::{ToTokens, quote};
 ///
 /// The entry point of a variant is `<function>__<const>_<value>__<const>_<value>..`, consts in
 /// lower case in the order of the function, `true` and `false` as `1` and `0`, a minus sign as `m`:
-/// `fold__log_n_10__signed_1`. The fields of `Variant` are the const generics in lower case.
+/// `fold__log_n_10__signed_1`. A value with a name of its own, `METHOD = [schoolbook = 0, ..]`, stands
+/// there by that name alone: `mul__schoolbook`. The fields of `Variant` are the const generics in lower case.
 ///
 /// # What a using crate needs
 ///

@@ -57,6 +57,16 @@ pub(crate) struct ConstGeneric {
     /// Its field in `Variant`.
     pub(crate) field: Ident,
     pub(crate) values: Vec<Value>,
+    /// The name of each value, where it has one.
+    pub(crate) labels: Vec<Option<String>>,
+}
+
+impl ConstGeneric {
+    /// The name of a value, where it has one.
+    pub(crate) fn label(&self, value: Value) -> Option<&str> {
+        let index = self.values.iter().position(|&known| known == value)?;
+        self.labels.get(index)?.as_deref()
+    }
 }
 
 /// A parameter of the kernel.

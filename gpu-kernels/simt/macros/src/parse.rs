@@ -356,6 +356,7 @@ fn const_generics(signature: &Signature, errors: &mut Errors) -> Vec<ConstGeneri
             ty: param.ty.clone(),
             field,
             values: Vec::new(),
+            labels: Vec::new(),
         });
     }
     consts
@@ -403,9 +404,16 @@ fn fill_values(consts: &mut [ConstGeneric], axes: Vec<Axis>, kernel: &Ident, err
             }
         };
         for expr in exprs {
+            let Some((label, expr)) = errors.take(label(expr)) else {
+                continue;
+            };
             let Some(value) = errors.take(literal(expr, constant)) else {
                 continue;
             };
+            if label.is_some() && constant.labels.contains(&label) {
+                errors.at(expr, format!("two values of `{name}` have the same name"));
+                continue;
+            }
             if constant.values.contains(&value) {
                 errors.at(
                     expr,
@@ -413,6 +421,7 @@ fn fill_values(consts: &mut [ConstGeneric], axes: Vec<Axis>, kernel: &Ident, err
                 );
             } else {
                 constant.values.push(value);
+                constant.labels.push(label);
             }
         }
     }
@@ -440,6 +449,30 @@ fn names<'a>(idents: impl Iterator<Item = &'a Ident>) -> String {
         .map(|ident| format!("`{ident}`"))
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// The name that a value has in entry names, where it has one: `schoolbook = 0`.
+fn label(expr: &Expr) -> Result<(Option<String>, &Expr), Error> {
+    let Expr::Assign(assign) = expr else {
+        return Ok((None, expr));
+    };
+    let name = match &*assign.left {
+        Expr::Path(path) => path.path.get_ident(),
+        _ => None,
+    };
+    let Some(name) = name.map(|ident| ident.unraw().to_string()) else {
+        return Err(Error::new_spanned(
+            &assign.left,
+            "the name of a value is one word: `schoolbook = 0`",
+        ));
+    };
+    if name.chars().any(|c| c.is_ascii_uppercase()) || name.contains("__") {
+        return Err(Error::new_spanned(
+            &assign.left,
+            "write the name of a value in lower case and without `__`: it stands in entry names",
+        ));
+    }
+    Ok((Some(name), &assign.right))
 }
 
 /// A value in `variants`: an integer or bool literal, with the type of its const generic.
@@ -765,10 +798,14 @@ fn multiply_out(
         }
     }
     let entry = |values: &[Value]| {
-        let parts = consts
-            .iter()
-            .zip(values)
-            .map(|(constant, value)| format!("__{}_{}", constant.field.unraw(), value.in_name()));
+        let parts =
+            consts
+                .iter()
+                .zip(values)
+                .map(|(constant, value)| match constant.label(*value) {
+                    Some(label) => format!("__{label}"),
+                    None => format!("__{}_{}", constant.field.unraw(), value.in_name()),
+                });
         format!("{}{}", kernel.unraw(), parts.collect::<String>())
     };
     combinations

@@ -405,3 +405,37 @@ fn paths_are_moved_into_the_generated_module() {
         assert_eq!(quote::quote!(#written).to_string(), expected);
     }
 }
+
+#[test]
+fn a_named_value_stands_in_entries_by_its_name() {
+    let kernel = accepted(
+        "block = 32, variants(METHOD = [schoolbook = 0, karatsuba = 1], SIGNED = [signed = true, unsigned = false])",
+        "fn mul<const METHOD: u32, const SIGNED: bool>(c: GlobalMut<u32>) {}",
+    );
+    assert_eq!(
+        entries(&kernel),
+        [
+            "mul__schoolbook__signed",
+            "mul__schoolbook__unsigned",
+            "mul__karatsuba__signed",
+            "mul__karatsuba__unsigned"
+        ]
+    );
+}
+
+#[test]
+fn names_of_values_are_one_lower_case_word_each_once() {
+    let mul = "fn mul<const METHOD: u32>(c: GlobalMut<u32>) {}";
+    for (values, says) in [
+        ("[a::b = 0]", "one word"),
+        ("[Karatsuba = 0]", "lower case"),
+        ("[a__b = 0]", "lower case"),
+        ("[a = 0, a = 1]", "same name"),
+    ] {
+        let errors = refused(&format!("block = 32, variants(METHOD = {values})"), mul);
+        assert!(
+            errors.iter().any(|error| error.contains(says)),
+            "{values}: {errors:?}"
+        );
+    }
+}

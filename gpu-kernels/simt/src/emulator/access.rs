@@ -64,6 +64,10 @@ const fn piece<T>() -> usize {
 ///
 /// `size_of::<T>()` initialised bytes at `address`, aligned for `T`, touched only atomically.
 #[inline(always)]
+#[expect(
+    clippy::cast_ptr_alignment,
+    reason = "a piece is no wider than the alignment of T"
+)]
 unsafe fn load<T: Element>(address: usize) -> T {
     let mut value = MaybeUninit::<T>::uninit();
     let to = value.as_mut_ptr().cast::<u8>();
@@ -98,6 +102,10 @@ unsafe fn load<T: Element>(address: usize) -> T {
 ///
 /// As [`load`].
 #[inline(always)]
+#[expect(
+    clippy::cast_ptr_alignment,
+    reason = "a piece is no wider than the alignment of T"
+)]
 unsafe fn store<T: Element>(address: usize, value: &T) {
     let from = (&raw const *value).cast::<u8>();
     let to = address as *mut u8;
@@ -131,6 +139,27 @@ pub(crate) fn read<T: Element>(address: usize, region: *const Region) -> T {
     check(address, size, align_of::<T>(), region, location);
     if region.is_checked() {
         check::read(&Access {
+            address,
+            size,
+            region,
+            location,
+        });
+    }
+    // SAFETY: checked.
+    unsafe { load(address) }
+}
+
+/// Reads a `T` that nobody writes during the launch.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn read_only<T: Element>(address: usize, region: *const Region) -> T {
+    let location = Location::caller();
+    // SAFETY: as in `read`.
+    let region = unsafe { &*region };
+    let size = size_of::<T>();
+    check(address, size, align_of::<T>(), region, location);
+    if region.is_checked() {
+        check::read_only(&Access {
             address,
             size,
             region,

@@ -1,6 +1,6 @@
 //! The shared memory of a block.
 
-use std::cell::UnsafeCell;
+use std::cell::{OnceCell, UnsafeCell};
 use std::panic::Location;
 use std::ptr;
 
@@ -16,10 +16,15 @@ const STATIC_LIMIT: usize = 48 * 1024;
 const ALIGNMENT: usize = 128;
 
 /// The dynamic arena, then the static arrays in the order threads meet them.
+///
+/// Made when a kernel first uses it.
 pub(crate) struct Arena {
-    lines: Box<[UnsafeCell<Line>]>,
-    shadow: Option<Box<UnsafeCell<Shadow>>>,
-    dynamic: Box<Region>,
+    lines: OnceCell<Box<[UnsafeCell<Line>]>>,
+    /// Bytes of the dynamic arena.
+    dynamic_bytes: usize,
+    checked: bool,
+    shadow: OnceCell<Box<UnsafeCell<Shadow>>>,
+    dynamic: OnceCell<Box<Region>>,
     statics: Vec<Static>,
     /// How many static arrays each thread has met.
     met: Vec<usize>,
@@ -40,43 +45,60 @@ struct Line([u8; ALIGNMENT]);
 impl Arena {
     /// The arena of blocks of `threads` threads with `dynamic` bytes of dynamic shared memory.
     pub(crate) fn new(threads: u32, dynamic: usize, checked: bool) -> Self {
-        let bytes = LIMIT.max(dynamic).next_multiple_of(ALIGNMENT);
-        let lines: Box<[UnsafeCell<Line>]> = (0..bytes / ALIGNMENT)
-            .map(|_| UnsafeCell::new(Line([0; ALIGNMENT])))
-            .collect();
-        let base = lines.as_ptr() as usize;
-        let shadow =
-            checked.then(|| Box::new(UnsafeCell::new(Shadow::new(base, bytes, true, false))));
-        let pointer = shadow
-            .as_ref()
-            .map_or(ptr::null_mut(), |shadow| shadow.get());
-        let dynamic_region =
-            Region::new(base, dynamic, pointer, "dynamic shared memory".to_owned());
         Self {
-            lines,
-            shadow,
-            dynamic: Box::new(dynamic_region),
+            lines: OnceCell::new(),
+            dynamic_bytes: dynamic,
+            checked,
+            shadow: OnceCell::new(),
+            dynamic: OnceCell::new(),
             statics: Vec::new(),
             met: vec![0; threads as usize],
             used: dynamic.next_multiple_of(ALIGNMENT),
         }
     }
 
+    fn lines(&self) -> &[UnsafeCell<Line>] {
+        self.lines.get_or_init(|| {
+            let bytes = LIMIT.min(self.dynamic_bytes.next_multiple_of(ALIGNMENT) + STATIC_LIMIT);
+            let line = |_| UnsafeCell::new(Line([0; ALIGNMENT]));
+            (0..bytes.div_ceil(ALIGNMENT)).map(line).collect()
+        })
+    }
+
     fn base(&self) -> usize {
-        self.lines.as_ptr() as usize
+        self.lines().as_ptr() as usize
+    }
+
+    /// The shadow, null in fast mode.
+    fn shadow(&self) -> *mut Shadow {
+        if !self.checked {
+            return ptr::null_mut();
+        }
+        let shadow = self.shadow.get_or_init(|| {
+            let bytes = self.lines().len() * ALIGNMENT;
+            Box::new(UnsafeCell::new(Shadow::new(
+                self.base(),
+                bytes,
+                true,
+                false,
+            )))
+        });
+        shadow.get()
     }
 
     /// A new block begins: nobody wrote anything, nobody met an array.
     pub(crate) fn begin(&mut self) {
         self.met.fill(0);
-        if let Some(shadow) = &mut self.shadow {
+        if let Some(shadow) = self.shadow.get_mut() {
             shadow.get_mut().clear();
         }
     }
 
     /// The dynamic arena.
     pub(crate) fn dynamic(&self) -> *const Region {
-        &raw const *self.dynamic
+        let name = || "dynamic shared memory".to_owned();
+        let region = || Region::new(self.base(), self.dynamic_bytes, self.shadow(), name());
+        &raw const **self.dynamic.get_or_init(|| Box::new(region()))
     }
 
     /// The next static array of `thread`.
@@ -109,10 +131,10 @@ impl Arena {
             .sum::<usize>()
             + bytes;
         let end = self.used.saturating_add(bytes);
-        if statics > STATIC_LIMIT || end > self.lines.len() * ALIGNMENT {
+        if statics > STATIC_LIMIT || end > self.lines().len() * ALIGNMENT {
             let detail = format!(
                 "{statics} bytes of static and {} of dynamic shared memory: too much for a block",
-                self.dynamic.bytes()
+                self.dynamic_bytes
             );
             return Err(Raised {
                 kind: FaultKind::OutOfBounds,
@@ -120,14 +142,10 @@ impl Arena {
                 detail,
             });
         }
-        let shadow = self
-            .shadow
-            .as_ref()
-            .map_or(ptr::null_mut(), |shadow| shadow.get());
         let region = Box::new(Region::new(
             self.base() + self.used,
             bytes,
-            shadow,
+            self.shadow(),
             format!("shared array {number}"),
         ));
         self.used = end.next_multiple_of(16);

@@ -118,12 +118,7 @@ impl Block {
 
     /// Makes this the block with linear index `index`, none of its threads started.
     pub(crate) fn reset(&self, index: u64) {
-        let (x, y) = (u64::from(self.grid.x), u64::from(self.grid.y));
-        self.index.set([
-            (index % x) as u32,
-            (index / x % y) as u32,
-            (index / (x * y)) as u32,
-        ]);
+        self.index.set(self.coordinates(index));
         self.abandoned.set(false);
         self.schedule.borrow_mut().begin(self.threads);
         self.barriers
@@ -133,6 +128,12 @@ impl Block {
         self.warps.iter().for_each(|warp| warp.borrow_mut().clear());
         self.shared.borrow_mut().begin();
         self.checked(|checker| checker.begin(index as u32));
+    }
+
+    /// The block with linear index `index`.
+    pub(crate) fn coordinates(&self, index: u64) -> [u32; 3] {
+        let (x, y) = (u64::from(self.grid.x), u64::from(self.grid.y));
+        [index % x, index / x % y, index / (x * y)].map(|i| i as u32)
     }
 
     /// The running thread.
@@ -271,7 +272,7 @@ impl Block {
                     .map(|lane| first + lane);
                 if call.operation.orders_memory() {
                     self.checked(|checker| {
-                        checker.clock.meet(&members.clone().collect::<Vec<_>>())
+                        checker.clock.meet(&members.clone().collect::<Vec<_>>());
                     });
                 }
                 self.release(members)

@@ -44,14 +44,14 @@ pub(crate) struct Found {
 #[derive(Clone, Default)]
 struct Copies {
     /// Copies since the last commit.
-    open: Vec<Copy>,
+    open: Vec<Transfer>,
     /// Committed groups, oldest first.
-    groups: Vec<Vec<Copy>>,
+    groups: Vec<Vec<Transfer>>,
 }
 
 /// An asynchronous copy on its way.
 #[derive(Clone)]
-struct Copy {
+struct Transfer {
     dst: usize,
     src: usize,
     dst_region: *const Region,
@@ -86,12 +86,18 @@ impl Checker {
         self.unwritten.shared.take()
     }
 
-    /// A read of global memory that nobody wrote until the end of the launch.
-    pub(crate) fn unwritten_global(&mut self) -> Option<Found> {
-        self.unwritten.global.take()
+    /// The first read of anything that nobody has written until now.
+    pub(crate) fn unwritten(&mut self) -> Option<Found> {
+        let Unwritten { global, shared } = std::mem::take(&mut self.unwritten);
+        global.or(shared)
     }
 
-    fn stamp(&self, thread: u32, atomic: bool, location: &'static Location<'static>) -> Stamp {
+    fn stamp(
+        &self,
+        thread: u32,
+        atomic: Option<Scope>,
+        location: &'static Location<'static>,
+    ) -> Stamp {
         let time = self.clock.time(thread);
         Stamp {
             location,
@@ -103,19 +109,18 @@ impl Checker {
         }
     }
 
-    fn read(&mut self, thread: u32, at: &Access<'_>) -> Result<(), Raised> {
+    fn read(&mut self, thread: u32, kind: Kind, at: &Access<'_>) -> Result<(), Raised> {
         at.arrived(FaultKind::AsyncRead)?;
         self.written(thread, at);
-        let stamp = self.stamp(thread, false, at.location);
-        at.ordered(Kind::Read, stamp, &self.clock)
+        let stamp = self.stamp(thread, None, at.location);
+        at.ordered(kind, stamp, &self.clock)
     }
 
     fn write(&mut self, thread: u32, at: &Access<'_>) -> Result<(), Raised> {
         at.arrived(at.race())?;
-        let stamp = self.stamp(thread, false, at.location);
+        let stamp = self.stamp(thread, None, at.location);
         at.ordered(Kind::Write, stamp, &self.clock)?;
         at.shadow(|shadow| shadow.mark_written(at.address, at.size));
-        self.clock.overwrite(at.address, at.size, at.shared());
         Ok(())
     }
 
@@ -130,7 +135,7 @@ impl Checker {
         self.written(thread, at);
         self.clock
             .acquire(thread, at.address, at.shared(), order, scope);
-        let stamp = self.stamp(thread, true, at.location);
+        let stamp = self.stamp(thread, Some(scope), at.location);
         at.ordered(Kind::Write, stamp, &self.clock)?;
         at.shadow(|shadow| shadow.mark_written(at.address, at.size));
         self.clock
@@ -149,7 +154,7 @@ impl Checker {
             &mut self.unwritten.global
         };
         if place.is_none() {
-            let raised = at.raised(FaultKind::Uninitialised, String::new());
+            let raised = at.raised(FaultKind::Uninitialised, "");
             *place = Some(Found {
                 thread,
                 block: self.block,
@@ -158,7 +163,7 @@ impl Checker {
         }
     }
 
-    fn start_copy(&mut self, thread: u32, copy: Copy) -> Result<(), Raised> {
+    fn start_copy(&mut self, thread: u32, copy: Transfer) -> Result<(), Raised> {
         // SAFETY: regions live as long as the launch or block.
         let (dst_region, src_region) = unsafe { (&*copy.dst_region, &*copy.src_region) };
         let dst = Access {
@@ -173,7 +178,7 @@ impl Checker {
             region: src_region,
             location: copy.location,
         };
-        self.read(thread, &src)?;
+        self.read(thread, Kind::Read, &src)?;
         // It may arrive at any time from now on.
         self.write(thread, &dst)?;
         dst.shadow(|shadow| shadow.mark_arriving(dst.address, dst.size, true));
@@ -188,7 +193,7 @@ impl Checker {
 
     fn wait_copies(&mut self, thread: u32, keep: usize) -> Result<(), Raised> {
         let groups = &mut self.copies[thread as usize].groups;
-        let done: Vec<Copy> = groups
+        let done: Vec<Transfer> = groups
             .drain(..groups.len().saturating_sub(keep))
             .flatten()
             .collect();
@@ -207,10 +212,9 @@ impl Checker {
                 region: src_region,
                 location: copy.location,
             };
-            self.read(thread, &src)?;
+            self.read(thread, Kind::Read, &src)?;
             if access::load_words(copy.src, copy.size) != copy.words {
-                let detail =
-                    "the source of this copy was written before the copy was waited for".to_owned();
+                let detail = "the source of this copy was written before the copy was waited for";
                 return Err(src.raised(FaultKind::GlobalRace, detail));
             }
             dst.shadow(|shadow| shadow.mark_arriving(dst.address, dst.size, false));
@@ -249,11 +253,11 @@ impl Access<'_> {
     }
 
     /// The fault `kind` of this access; `detail` goes on after the place.
-    fn raised(&self, kind: FaultKind, detail: String) -> Raised {
+    fn raised(&self, kind: FaultKind, detail: &str) -> Raised {
         let mut place = self.region.describe(self.address, self.size);
         if !detail.is_empty() {
             place += ": ";
-            place += &detail;
+            place += detail;
         }
         Raised {
             kind,
@@ -265,10 +269,7 @@ impl Access<'_> {
     /// Checks that no copy is on its way to these bytes.
     fn arrived(&self, kind: FaultKind) -> Result<(), Raised> {
         if self.shadow(|shadow| shadow.is_arriving(self.address, self.size)) {
-            return Err(self.raised(
-                kind,
-                "a cp.async to them has not been waited for".to_owned(),
-            ));
+            return Err(self.raised(kind, "a cp.async to them has not been waited for"));
         }
         Ok(())
     }
@@ -284,24 +285,29 @@ impl Access<'_> {
         else {
             return Ok(());
         };
-        let mine = if kind == Kind::Read {
-            "read"
-        } else {
-            "written"
+        let mine = match kind {
+            Kind::Read => "read",
+            Kind::ReadOnly => "read through the read-only path",
+            Kind::Write => "written",
         };
         let theirs = if wrote { "written" } else { "read" };
+        let why = if kind == Kind::ReadOnly {
+            "in the same launch"
+        } else {
+            "with nothing to order the two"
+        };
         let block = if other.block == stamp.block {
             String::new()
         } else {
             format!(" of block {}", other.block)
         };
         let detail = format!(
-            "{mine} here and {theirs} by thread {}{block} at {}:{}, with nothing to order the two",
+            "{mine} here and {theirs} by thread {}{block} at {}:{}, {why}",
             other.thread,
             other.location.file(),
             other.location.line()
         );
-        Err(self.raised(self.race(), detail))
+        Err(self.raised(self.race(), &detail))
     }
 }
 
@@ -317,7 +323,14 @@ fn checked(f: impl FnOnce(&mut Checker, u32) -> Result<(), Raised>) {
 #[cold]
 #[inline(never)]
 pub(crate) fn read(at: &Access<'_>) {
-    checked(|checker, thread| checker.read(thread, at));
+    checked(|checker, thread| checker.read(thread, Kind::Read, at));
+}
+
+/// Checks a read through the read-only path.
+#[cold]
+#[inline(never)]
+pub(crate) fn read_only(at: &Access<'_>) {
+    checked(|checker, thread| checker.read(thread, Kind::ReadOnly, at));
 }
 
 /// Checks a write.
@@ -346,7 +359,7 @@ pub(crate) fn fence(order: Order, scope: Scope) {
 #[cold]
 #[inline(never)]
 pub(crate) fn start_copy(dst: &Access<'_>, src: &Access<'_>) {
-    let copy = Copy {
+    let copy = Transfer {
         dst: dst.address,
         src: src.address,
         dst_region: dst.region,

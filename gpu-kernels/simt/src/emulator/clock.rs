@@ -81,7 +81,10 @@ impl History {
     }
 }
 
-/// What the last release at an address, and the read-modify-writes after it, left there.
+/// What releases left at an address.
+///
+/// A plain write there ends the release sequence; it need not be noted, since it must be ordered between
+/// the atomics before and after it (or is a race), and then so are they.
 #[derive(Clone, Debug, Default)]
 struct Left {
     /// For acquires of device scope.
@@ -264,16 +267,6 @@ impl Clock {
             &mut self.shared
         } else {
             &mut self.global
-        }
-    }
-
-    /// `size` bytes at `address` were written without an atomic: what was left there is gone.
-    pub(crate) fn overwrite(&mut self, address: usize, size: usize, shared: bool) {
-        let variables = self.variables(shared);
-        if !variables.is_empty() {
-            for byte in address..address + size {
-                variables.remove(&byte);
-            }
         }
     }
 

@@ -171,30 +171,49 @@ impl Memory {
     /// Copies `bytes` into this memory from byte `offset` on, as far as both reach; gives how many were
     /// copied.
     pub fn copy_in(&self, offset: usize, bytes: &[u8]) -> usize {
-        let cells = self.cells(offset, bytes.len());
-        for (cell, byte) in cells.iter().zip(bytes) {
+        let (cells, words) = self.cells(offset, bytes.len());
+        let (head, rest) = bytes.split_at(cells.0.len());
+        let (body, tail) = rest.split_at(8 * words.len());
+        for (word, bytes) in words.iter().zip(body.as_chunks().0) {
+            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+        for (cell, byte) in cells.0.iter().zip(head).chain(cells.1.iter().zip(tail)) {
             cell.store(*byte, Ordering::Relaxed);
         }
-        self.allocation
-            .mark_written(self.allocation.base.as_ptr() as usize + offset, cells.len());
-        cells.len()
+        let copied = cells.0.len() + 8 * words.len() + cells.1.len();
+        if copied > 0 {
+            let address = self.allocation.base.as_ptr() as usize + offset;
+            self.allocation.mark_written(address, copied);
+        }
+        copied
     }
 
     /// Copies from byte `offset` of this memory to `bytes`, as far as both reach; gives how many were
     /// copied.
     pub fn copy_out(&self, offset: usize, bytes: &mut [u8]) -> usize {
-        let cells = self.cells(offset, bytes.len());
-        for (byte, cell) in bytes.iter_mut().zip(cells) {
+        let (cells, words) = self.cells(offset, bytes.len());
+        let (head, rest) = bytes.split_at_mut(cells.0.len());
+        let (body, tail) = rest.split_at_mut(8 * words.len());
+        for (word, bytes) in words.iter().zip(body.as_chunks_mut().0) {
+            *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+        }
+        for (cell, byte) in cells.0.iter().zip(head).chain(cells.1.iter().zip(tail)) {
             *byte = cell.load(Ordering::Relaxed);
         }
-        cells.len()
+        cells.0.len() + 8 * words.len() + cells.1.len()
     }
 
-    fn cells(&self, offset: usize, len: usize) -> &[AtomicU8] {
+    /// At most `len` bytes from `offset` on: those before and after the aligned words, and the words.
+    fn cells(&self, offset: usize, len: usize) -> ((&[AtomicU8], &[AtomicU8]), &[AtomicU64]) {
         let offset = offset.min(self.len());
         let len = len.min(self.len() - offset);
-        // SAFETY: inside the allocation, whose bytes are initialised and only touched atomically.
-        unsafe { std::slice::from_raw_parts(self.allocation.base.as_ptr().add(offset).cast(), len) }
+        // SAFETY: inside the allocation, whose bytes are initialised and only touched atomically; eight
+        // aligned bytes are as good as a word.
+        unsafe {
+            let start = self.allocation.base.as_ptr().add(offset).cast();
+            let (head, words, tail) = std::slice::from_raw_parts::<AtomicU8>(start, len).align_to();
+            ((head, tail), words)
+        }
     }
 }
 

@@ -7,6 +7,9 @@
 //! one after the other, in an order drawn from a seed, and every access is checked.
 //!
 //! Both modes check bounds and alignment of every access, and find a barrier that not all threads reach.
+//! Threads are never interrupted: a kernel in which a thread spins until another one has stored something
+//! does not end. Where threads wait for each other they must do so at a collective.
+//!
 //! A fault ends the launch with a [`Fault`] that names kernel, block, thread and source line; nothing a
 //! kernel does takes the process down.
 //!
@@ -67,6 +70,9 @@ pub enum Mode {
 }
 
 /// Runs `launch` to its end.
+///
+/// The first call installs a panic hook that keeps panics of kernels quiet, since they become faults, and
+/// passes all others to the hook that was there.
 ///
 /// # Errors
 ///

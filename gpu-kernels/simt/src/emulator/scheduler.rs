@@ -15,7 +15,7 @@ use super::check::{Checker, Found};
 use super::fault::{self, Fault, FaultKind, Raised};
 use super::schedule::{Schedule, Step};
 use super::stack::{self, Stack};
-use crate::launch::{Launch, LaunchError};
+use crate::launch::{Kernel, Launch, LaunchError, VariantInfo};
 use crate::thread::WARP;
 
 /// A coroutine that runs threads of a block one after the other.
@@ -23,8 +23,8 @@ type Worker = Coroutine<(), (), (), Stack>;
 
 /// Runs blocks of one launch on one OS thread.
 pub(crate) struct Machine {
-    kernel: &'static str,
-    variant: &'static str,
+    kernel: &'static Kernel,
+    variant: &'static VariantInfo,
     block: Block,
     /// Worker that carries each started thread.
     carrier: Vec<Cell<usize>>,
@@ -44,8 +44,8 @@ enum Stop {
 impl Machine {
     pub(crate) fn new(launch: &Launch<'_>, schedule: Schedule, checker: Option<Checker>) -> Self {
         Self {
-            kernel: launch.kernel.name,
-            variant: launch.variant.name,
+            kernel: launch.kernel,
+            variant: launch.variant,
             block: Block::new(launch, schedule, checker),
             carrier: vec![Cell::new(0); launch.variant.block as usize],
             stacks: Vec::new(),
@@ -59,48 +59,37 @@ impl Machine {
         body: &(dyn Fn() + Sync),
     ) -> Result<(), LaunchError> {
         self.block.reset(index);
-        let stop = self.run_threads(body);
-        let unwritten = self.block.checked(Checker::unwritten_shared).flatten();
+        let Some(stop) = self.run_threads(body) else {
+            let unwritten = self.block.checked(Checker::unwritten_shared).flatten();
+            return unwritten.map_or(Ok(()), |found| Err(self.found(found)));
+        };
         let fault = match stop {
-            None => None,
-            Some(Stop::NoStack(error)) => {
-                let message = format!("no memory for a stack: {error}");
+            Stop::NoStack(error) => {
                 return Err(LaunchError::Device {
-                    kernel: self.variant,
+                    kernel: self.variant.name,
                     call: "mmap",
-                    message,
+                    message: format!("no memory for a stack: {error}"),
                 });
             }
-            Some(Stop::Deadlock(thread, raised)) => Some((thread, raised)),
-            Some(Stop::Thread(thread, payload)) => match payload.downcast::<Raised>() {
-                Ok(raised) => Some((thread, *raised)),
-                Err(payload) => return Err(self.panicked(thread, &*payload)),
+            Stop::Deadlock(thread, raised) => self.fault(thread, raised),
+            Stop::Thread(thread, payload) => match payload.downcast::<Raised>() {
+                Ok(raised) => self.fault(thread, *raised),
+                Err(payload) => self.panicked(thread, &*payload),
             },
         };
-        let races = |kind| matches!(kind, FaultKind::SharedRace | FaultKind::GlobalRace);
-        match (fault, unwritten) {
-            (Some((thread, raised)), None) => Err(self.fault(self.block.index(), thread, raised)),
-            (Some((thread, raised)), Some(_)) if races(raised.kind) => {
-                Err(self.fault(self.block.index(), thread, raised))
-            }
-            (_, Some(found)) => Err(self.fault(self.block.index(), found.thread, found.raised)),
-            (None, None) => Ok(()),
+        if !matches!(fault.kind, FaultKind::SharedRace | FaultKind::GlobalRace)
+            && let Some(found) = self.block.checked(Checker::unwritten).flatten()
+        {
+            // What was read before anybody wrote it may well have led to the rest.
+            return Err(self.found(found));
         }
+        Err(LaunchError::Fault(Box::new(fault)))
     }
 
     /// The fault that only the end of the launch shows, if there is one.
     pub(crate) fn finish(&mut self) -> Result<(), LaunchError> {
-        match self.block.checked(Checker::unwritten_global).flatten() {
-            None => Ok(()),
-            Some(Found {
-                thread,
-                block,
-                raised,
-            }) => {
-                self.block.reset(u64::from(block));
-                Err(self.fault(self.block.index(), thread, raised))
-            }
-        }
+        let unwritten = self.block.checked(Checker::unwritten).flatten();
+        unwritten.map_or(Ok(()), |found| Err(self.found(found)))
     }
 
     fn run_threads(&mut self, body: &(dyn Fn() + Sync)) -> Option<Stop> {
@@ -124,38 +113,38 @@ impl Machine {
         Some(stop)
     }
 
-    fn fault(&self, block: [u32; 3], thread: u32, raised: Raised) -> LaunchError {
-        let Raised {
-            kind,
-            location,
-            detail,
-        } = raised;
-        let (file, line) = (location.file().to_owned(), location.line());
-        let (kernel, variant) = (self.kernel, self.variant);
-        LaunchError::Fault(Box::new(Fault {
-            kind,
-            kernel,
-            variant,
-            block,
-            thread,
-            file,
-            line,
-            detail,
-        }))
+    fn found(&self, found: Found) -> LaunchError {
+        let fault = self.fault(found.thread, found.raised);
+        let block = self.block.coordinates(u64::from(found.block));
+        LaunchError::Fault(Box::new(Fault { block, ..fault }))
     }
 
-    fn panicked(&self, thread: u32, payload: &(dyn Any + Send)) -> LaunchError {
-        let (file, line) = fault::panicked_at().unwrap_or_default();
-        LaunchError::Fault(Box::new(Fault {
+    fn fault(&self, thread: u32, raised: Raised) -> Fault {
+        Fault {
+            kind: raised.kind,
+            kernel: self.kernel.name,
+            variant: self.variant.name,
+            block: self.block.index(),
+            thread,
+            file: raised.location.file().to_owned(),
+            line: raised.location.line(),
+            detail: raised.detail,
+        }
+    }
+
+    fn panicked(&self, thread: u32, payload: &(dyn Any + Send)) -> Fault {
+        let kernel = || (self.kernel.file.to_owned(), self.kernel.line);
+        let (file, line) = fault::panicked_at().unwrap_or_else(kernel);
+        Fault {
             kind: FaultKind::Panic,
-            kernel: self.kernel,
-            variant: self.variant,
+            kernel: self.kernel.name,
+            variant: self.variant.name,
             block: self.block.index(),
             thread,
             file,
             line,
             detail: fault::panic_message(payload),
-        }))
+        }
     }
 }
 
@@ -176,12 +165,6 @@ fn drive(
                     Ok(stack) => stack,
                     Err(error) => return Some(Stop::NoStack(error)),
                 };
-                // SAFETY: `run_threads` drops the workers before what they borrow ends.
-                let body = unsafe {
-                    std::mem::transmute::<&(dyn Fn() + Sync), &'static (dyn Fn() + Sync)>(body)
-                };
-                // SAFETY: as above.
-                let (block, carrier) = unsafe { (&*(&raw const *block), &*(&raw const *carrier)) };
                 let number = workers.len();
                 let threads = move |yielder: &Yielder<(), ()>, ()| {
                     loop {
@@ -195,7 +178,8 @@ fn drive(
                         }
                     }
                 };
-                workers.push(Coroutine::with_stack(stack, threads));
+                // SAFETY: `run_threads` ends or unwinds the workers before what they borrow ends.
+                workers.push(unsafe { Coroutine::with_stack_unchecked(stack, threads) });
                 number
             }
             None => match block.deadlock() {

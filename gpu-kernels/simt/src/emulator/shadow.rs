@@ -8,6 +8,7 @@
 use std::panic::Location;
 
 use super::clock::{Clock, Time};
+use crate::Scope;
 
 /// Words of a page.
 const PAGE: usize = 256;
@@ -22,12 +23,24 @@ pub(crate) struct Stamp {
     pub(crate) launch: u32,
     pub(crate) time: Time,
     pub(crate) thread: u16,
-    pub(crate) atomic: bool,
+    /// How far the access is atomic; `None` for a plain one.
+    pub(crate) atomic: Option<Scope>,
 }
 
 impl Stamp {
     fn same_thread(&self, other: &Self) -> bool {
         (self.launch, self.block, self.thread) == (other.launch, other.block, other.thread)
+    }
+
+    /// Whether both are atomic for each other.
+    fn both_atomic(&self, other: &Self) -> bool {
+        match (self.atomic, other.atomic) {
+            (Some(Scope::Block), Some(_)) | (Some(_), Some(Scope::Block)) => {
+                self.block == other.block
+            }
+            (Some(_), Some(_)) => true,
+            _ => false,
+        }
     }
 }
 
@@ -59,43 +72,42 @@ pub(crate) struct Conflict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
+    /// A read through the read-only path, which does not see what the launch has written.
+    ReadOnly,
     Write,
 }
 
 impl Cell {
-    /// Notes an access; gives one that is concurrent with it and conflicts.
+    /// Notes an access; gives one that conflicts with it and that nothing orders before it.
     fn access(
         &mut self,
         kind: Kind,
         me: Stamp,
         past: &impl Fn(&Stamp) -> bool,
     ) -> Option<Conflict> {
-        let concurrent = |stamp: &&Stamp| !(stamp.atomic && me.atomic) && !past(stamp);
-        let conflict = self
-            .writes
-            .iter()
-            .flatten()
-            .find(concurrent)
-            .map(|stamp| Conflict {
-                stamp: *stamp,
-                wrote: true,
-            });
+        let concurrent = |stamp: &&Stamp| !stamp.both_atomic(&me) && !past(stamp);
+        let in_launch = |stamp: &&Stamp| stamp.launch == me.launch;
+        let mut writes = self.writes.iter().flatten();
+        let write = match kind {
+            Kind::Read | Kind::Write => writes.find(concurrent),
+            Kind::ReadOnly => writes.find(in_launch),
+        };
+        let read = match kind {
+            Kind::Read | Kind::ReadOnly => None,
+            Kind::Write => self.reads.iter().flatten().find(concurrent),
+        };
+        let conflict = write
+            .map(|stamp| (*stamp, true))
+            .or(read.map(|stamp| (*stamp, false)))
+            .map(|(stamp, wrote)| Conflict { stamp, wrote });
         match kind {
-            Kind::Read => {
-                note(&mut self.reads, me, past);
-                conflict
-            }
+            Kind::Read | Kind::ReadOnly => note(&mut self.reads, me, past),
             Kind::Write => {
-                let read = self.reads.iter().flatten().find(concurrent);
-                let conflict = conflict.or(read.map(|stamp| Conflict {
-                    stamp: *stamp,
-                    wrote: false,
-                }));
                 note(&mut self.writes, me, past);
                 self.reads = [None; 2];
-                conflict
             }
         }
+        conflict
     }
 }
 
@@ -181,7 +193,7 @@ impl Shadow {
         let shared = self.shared;
         let past = |stamp: &Stamp| {
             stamp.launch != me.launch
-                || shared && stamp.block != me.block
+                || (shared && stamp.block != me.block)
                 || clock.knows(thread, stamp.block, u32::from(stamp.thread), stamp.time)
         };
         let (first, end) = (address - self.base, address - self.base + size);

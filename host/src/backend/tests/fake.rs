@@ -56,7 +56,7 @@ fn image() -> &'static Image {
             good("fault"),
             good("scale_clmad"),
             good("ceiling_copy"),
-            good("polyval_mul__method_0"),
+            good("polyval_mul__schoolbook"),
             entry("scale_damaged", Arch::Sm90a, "not a cubin"),
             entry("scale_absent", Arch::Sm120, "FAKE scale_absent"),
         ];
