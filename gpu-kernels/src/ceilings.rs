@@ -2,7 +2,7 @@
 //! kernels stand on.
 //!
 //! Each computes something that can be checked, from operands that no compiler knows, so that it
-//! can be neither optimised away nor wrong unnoticed; [`reference`] computes the same. The
+//! can be neither optimised away nor wrong unnoticed; [`mod@reference`] computes the same. The
 //! constants say what a launch counts as, so that a rate is `count / time`. Measure with a grid
 //! that fills the device several times over and inputs larger than its L2.
 
@@ -100,14 +100,15 @@ pub fn ceiling_copy(source: Global<U32x4>, target: GlobalMut<U32x4>, n: u64) {
     }
 }
 
-/// Rows of the outer product of [`ceiling_imad_wide`].
+/// Rows of the outer product of [`ceiling_imad_wide`](fn@ceiling_imad_wide).
 const WIDE_ROWS: usize = 8;
-/// Columns of the outer product of [`ceiling_imad_wide`].
+/// Columns of the outer product of [`ceiling_imad_wide`](fn@ceiling_imad_wide).
 const WIDE_COLUMNS: usize = 4;
 /// Outer products in a round: at the end of a loop ptxas copies accumulators about, so rounds are
 /// long.
 const WIDE_PRODUCTS: usize = 4;
-/// Multiply-accumulates (32 x 32 bits into 64) of an item of [`ceiling_imad_wide`] in a round.
+/// Multiply-accumulates (32 x 32 bits into 64) of an item of
+/// [`ceiling_imad_wide`](fn@ceiling_imad_wide) in a round.
 pub const IMAD_WIDE_PER_ROUND: u64 = (WIDE_ROWS * WIDE_COLUMNS * WIDE_PRODUCTS) as u64;
 
 /// IMAD.WIDE. Each item sums, in each of `rounds` rounds, four outer products of 8 by 4 words in 32
@@ -155,11 +156,12 @@ pub fn ceiling_imad_wide(out: GlobalMut<u64>, items: u32, rounds: u32) {
     }
 }
 
-/// A fragments that a warp of [`ceiling_mma`] holds.
+/// A fragments that a warp of [`ceiling_mma`](fn@ceiling_mma) holds.
 const MMA_ROWS: usize = 2;
-/// B fragments that a warp of [`ceiling_mma`] holds.
+/// B fragments that a warp of [`ceiling_mma`](fn@ceiling_mma) holds.
 const MMA_COLUMNS: usize = 8;
-/// Multiply-accumulates (8 x 8 bits into 32) of a warp of [`ceiling_mma`] in a round.
+/// Multiply-accumulates (8 x 8 bits into 32) of a warp of [`ceiling_mma`](fn@ceiling_mma) in a
+/// round.
 pub const MMA_PER_ROUND: u64 = (MMA_ROWS * MMA_COLUMNS * 16 * 8 * 32) as u64;
 
 /// Int8 tensor cores by `mma.sync`. Each item, a warp's work, sums `rounds` products of 32 x 32
@@ -215,10 +217,10 @@ pub fn ceiling_mma(out: GlobalMut<u32>, items: u32, rounds: u32) {
     }
 }
 
-/// Factors that an item of [`ceiling_clmad`] multiplies in a round.
+/// Factors that an item of [`ceiling_clmad`](fn@ceiling_clmad) multiplies in a round.
 const CLMAD_CHAINS: usize = 8;
 /// CLMAD instructions (half of a 64 x 64-bit carry-less product, added) of an item of
-/// [`ceiling_clmad`] in a round.
+/// [`ceiling_clmad`](fn@ceiling_clmad) in a round.
 pub const CLMAD_PER_ROUND: u64 = 2 * CLMAD_CHAINS as u64;
 
 /// CLMAD. Each item sums, over `rounds` values of x, the 128-bit carry-less products of eight
@@ -257,7 +259,7 @@ pub fn ceiling_clmad(out: GlobalMut<U64x2>, items: u32, rounds: u32) {
     }
 }
 
-/// The next of the words that [`ceiling_clmad`] multiplies by.
+/// The next of the words that [`ceiling_clmad`](fn@ceiling_clmad) multiplies by.
 #[inline(always)]
 const fn next_factor(x: u64) -> u64 {
     x.rotate_left(7).wrapping_add(0x9E37_79B9_7F4A_7C15)
@@ -275,7 +277,7 @@ pub mod reference {
     };
     use crate::gf128::reference::carryless;
 
-    /// [`super::ceiling_read`]: what the kernel adds to `sum[0]`.
+    /// [`super::ceiling_read`](fn@super::ceiling_read): what the kernel adds to `sum[0]`.
     #[must_use]
     pub fn read(source: &[U32x4]) -> u32 {
         source
@@ -284,7 +286,7 @@ pub mod reference {
             .fold(0, u32::wrapping_add)
     }
 
-    /// [`super::ceiling_imad_wide`]: the output of one item.
+    /// [`super::ceiling_imad_wide`](fn@super::ceiling_imad_wide): the output of one item.
     #[must_use]
     pub fn imad_wide(item: u32, rounds: u32) -> u64 {
         let mut operands: Vec<u32> = (0..(WIDE_ROWS + WIDE_COLUMNS) as u32)
@@ -309,7 +311,7 @@ pub mod reference {
             .fold(0, |fold, sum| fold.rotate_left(1) ^ sum as u64)
     }
 
-    /// [`super::ceiling_mma`]: the outputs of the 32 lanes of one item.
+    /// [`super::ceiling_mma`](fn@super::ceiling_mma): the outputs of the 32 lanes of one item.
     #[must_use]
     pub fn mma(item: u32, rounds: u32) -> [u32; 32] {
         let mut a = vec![[[0i64; 32]; 16]; MMA_ROWS];
@@ -371,7 +373,7 @@ pub mod reference {
         }
     }
 
-    /// [`super::ceiling_clmad`]: the output of one item.
+    /// [`super::ceiling_clmad`](fn@super::ceiling_clmad): the output of one item.
     #[must_use]
     pub fn clmad(item: u32, rounds: u32) -> [u64; 2] {
         let factor =

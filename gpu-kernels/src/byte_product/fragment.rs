@@ -61,7 +61,7 @@ pub const fn b_registers(step: usize, piece: [u32; 4]) -> [u32; 2] {
 }
 
 /// The row of `D` of the outputs of a lane, of eight; `output` 0 or 1. Their column of `X` is
-/// [`line`].
+/// [`line()`].
 #[inline(always)]
 #[must_use]
 pub const fn output_row(lane: u32, output: u32) -> u32 {

@@ -103,7 +103,8 @@ pub fn byte_matvec<const SIGNED: bool, const ROWS: usize>(
     }
 }
 
-/// Rows of `D` that a block of [`byte_matmul`] multiplies at a time: 32 for each of its 8 warps.
+/// Rows of `D` that a block of [`byte_matmul`](fn@byte_matmul) multiplies at a time: 32 for each of
+/// its 8 warps.
 pub const MATMUL_ROWS: u32 = 8 * WARP_ROWS;
 /// Rows of `D` that a warp multiplies at a time.
 const WARP_ROWS: u32 = ROW_TILES as u32 * fragment::ROWS;

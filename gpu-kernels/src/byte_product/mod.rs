@@ -28,8 +28,8 @@
 //!
 //! A word is split into its four bytes, `x = sum 2^(8 j) x_j` ([`planes`]), so that `D X = sum 2^(8
 //! j) D X_j` with four products of bytes, exact modulo 2^32 for any `inner` because 32-bit
-//! accumulators wrap. [`byte_matvec`] takes `dp4a` for them, for one column; [`byte_matmul`] takes
-//! tensor cores.
+//! accumulators wrap. [`byte_matvec`](fn@byte_matvec) takes `dp4a` for them, for one column;
+//! [`byte_matmul`](fn@byte_matmul) takes tensor cores.
 
 pub mod fragment;
 mod kernels;

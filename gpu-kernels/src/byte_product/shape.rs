@@ -81,13 +81,13 @@ impl Shape {
         self.columns as u64 * self.y_stride as u64
     }
 
-    /// Blocks of [`byte_matvec`](super::byte_matvec()) that all have work; 1 where there is none.
+    /// Blocks of [`byte_matvec`](fn@super::byte_matvec) that all have work; 1 where there is none.
     #[must_use]
     pub fn matvec_blocks(&self, rows_of_a_warp: usize) -> u32 {
         at_least_one_block((self.rows as u64).div_ceil(8 * rows_of_a_warp as u64))
     }
 
-    /// Blocks of [`byte_matmul`](super::byte_matmul()) that all have work; 1 where there is none.
+    /// Blocks of [`byte_matmul`](fn@super::byte_matmul) that all have work; 1 where there is none.
     #[must_use]
     pub fn matmul_blocks(&self, column_tiles: usize) -> u32 {
         let columns = column_tiles as u64 * super::fragment::COLUMNS as u64;
