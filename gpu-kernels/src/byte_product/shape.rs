@@ -8,7 +8,7 @@ use bytemuck::{Pod, Zeroable};
 pub struct Shape {
     /// Rows of `D` and `Y`.
     pub rows: u32,
-    /// Columns of `D`, in bytes; rows of `X`.
+    /// Columns of `D`, in bytes; rows of `X`; at most [`Shape::MAX_INNER`].
     pub inner: u32,
     /// Columns of `X` and `Y`.
     pub columns: u32,
@@ -28,9 +28,16 @@ unsafe impl Pod for Shape {}
 unsafe impl simt::Element for Shape {}
 
 impl Shape {
-    /// The smallest strides for these sizes; `None` where they do not fit 32 bits.
+    /// The most that `inner` may be, 2^32 - 512: a warp goes along it in steps of 512, and a `u32` must
+    /// hold the place of the step after the last.
+    pub const MAX_INNER: u32 = u32::MAX - 511;
+
+    /// The smallest strides for these sizes; `None` where `inner` is over [`Shape::MAX_INNER`].
     #[must_use]
     pub const fn packed(rows: u32, inner: u32, columns: u32) -> Option<Self> {
+        if inner > Self::MAX_INNER {
+            return None;
+        }
         let (Some(database_stride), Some(x_stride)) = (
             inner.checked_next_multiple_of(16),
             inner.checked_next_multiple_of(4),
@@ -47,10 +54,11 @@ impl Shape {
         })
     }
 
-    /// Whether the strides are what the kernels need.
+    /// Whether sizes and strides are what the kernels need.
     #[must_use]
     pub const fn is_valid(&self) -> bool {
-        self.inner <= self.database_stride
+        self.inner <= Self::MAX_INNER
+            && self.inner <= self.database_stride
             && self.database_stride.is_multiple_of(16)
             && self.inner <= self.x_stride
             && self.x_stride.is_multiple_of(4)
