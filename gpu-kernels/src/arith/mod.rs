@@ -7,7 +7,7 @@
 //! correction to the caller. `8q < 2^32` holds for every modulus, so a sum of lazy values below `8q` does not wrap.
 //!
 //! Corrections are written as a subtraction and an unsigned minimum ([`sub_min`]): no branch, no secret-dependent
-//! time, and one fused instruction on recent GPUs.
+//! time, and one fused instruction on recent GPUs; on CPUs the minimum is made with a mask.
 //!
 //! # Sources
 //!

@@ -6,14 +6,29 @@ use simt::Element;
 
 use super::prime::is_prime_u32;
 
+/// The smaller of two words, in the same time for all.
+#[inline(always)]
+const fn min(a: u32, b: u32) -> u32 {
+    // `Ord::min` is not const; this is the form that LLVM makes the same instruction of.
+    #[cfg(target_arch = "nvptx64")]
+    {
+        if a < b { a } else { b }
+    }
+    // For a CPU a compiler may make a branch of that. The high word of the difference is a mask, all
+    // ones where a < b.
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        let difference = (a as u64).wrapping_sub(b as u64);
+        b.wrapping_add(difference as u32 & (difference >> 32) as u32)
+    }
+}
+
 /// `x - m` where that does not wrap, else `x`: brings `x < 2m` below `m`, for `m <= 2^31`.
 ///
 /// A subtraction and an unsigned minimum: `x - m` wraps above `2^31` exactly when `x < m`.
 #[inline(always)]
 pub const fn sub_min(x: u32, m: u32) -> u32 {
-    let y = x.wrapping_sub(m);
-    // `Ord::min` is not const; this is the form that LLVM makes the same instruction of.
-    if y < x { y } else { x }
+    min(x.wrapping_sub(m), x)
 }
 
 /// The high word of `a * b`.
@@ -195,8 +210,7 @@ impl Modulus {
     pub const fn sub(self, a: u32, b: u32) -> u32 {
         // a - b wraps above 2^31 when a < b, and a - b + q is the smaller of the two exactly then.
         let d = a.wrapping_sub(b);
-        let e = d.wrapping_add(self.q);
-        if e < d { e } else { d }
+        min(d.wrapping_add(self.q), d)
     }
 
     /// `-a mod q` of a residue, a residue: 0 for 0.
@@ -510,6 +524,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_branch_free_minimum_is_the_minimum(a: u32, b: u32, near in 0u32..3) {
+            for (a, b) in [(a, b), (a, a.wrapping_add(near)), (a, 0), (a, u32::MAX), (0, u32::MAX)] {
+                prop_assert_eq!(min(a, b), Ord::min(a, b));
+                prop_assert_eq!(min(b, a), Ord::min(a, b));
+            }
+        }
+
         #[test]
         fn field_laws((q, [a, b, c]) in residues::<3>()) {
             prop_assert_eq!(q.add(a, b), q.add(b, a));

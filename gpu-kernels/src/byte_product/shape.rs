@@ -11,7 +11,7 @@ use bytemuck::{Pod, Zeroable};
 pub struct Shape {
     /// Rows of `D` and `Y`.
     pub rows: u32,
-    /// Columns of `D`, in bytes; rows of `X`.
+    /// Columns of `D`, in bytes; rows of `X`; at most [`Shape::MAX_SIZE`].
     pub inner: u32,
     /// Columns of `X` and `Y`.
     pub columns: u32,

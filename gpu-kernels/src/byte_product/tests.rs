@@ -156,6 +156,27 @@ fn packed_shapes_are_valid_and_too_large_ones_are_none() {
     );
 }
 
+/// A lane that counts in steps of 512 would wrap past the end and never come out.
+#[test]
+fn an_inner_dimension_that_a_counter_wraps_past_is_invalid() {
+    let with = |inner: u32| Shape {
+        rows: 1,
+        inner,
+        columns: 1,
+        database_stride: u32::MAX - 15,
+        x_stride: u32::MAX - 3,
+        y_stride: 1,
+    };
+    assert!(with(Shape::MAX_SIZE).is_valid());
+    // The last step of the last lane, of those that start below `inner`.
+    let last = (Shape::MAX_SIZE - 1) / 16 * 16;
+    assert!(last.checked_add(512).is_some());
+    for inner in [Shape::MAX_SIZE + 1, u32::MAX - 15] {
+        assert!(!with(inner).is_valid(), "{inner}");
+        assert_eq!(Shape::packed(1, inner, 1), None, "{inner}");
+    }
+}
+
 #[test]
 fn strides_that_the_kernels_cannot_use_are_invalid() {
     let good = Shape::packed(3, 40, 5).unwrap();

@@ -11,6 +11,9 @@ use super::product::{Field128, method, operators};
 /// GHASH's modulus in natural order, as the binary-field provers use it. The blocks of AES-GCM hold
 /// their bits in the opposite order: [`Ghash::from_gcm_block`] and [`Ghash::to_gcm_block`] convert.
 /// Two elements of 64-bit halves, so that kernels move one in a single 16-byte access.
+///
+/// `==` is not promised to take constant time: compare secrets, authentication tags above all, with
+/// `subtle::ConstantTimeEq`, which the host has for this type.
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ghash {

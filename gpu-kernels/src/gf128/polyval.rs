@@ -12,6 +12,9 @@ use super::product::{Field128, method, operators};
 /// The neutral element of the product is therefore [`Polyval::ONE`](Field128::ONE) = x^128 and not
 /// the polynomial 1. `*` is dot; [`Polyval::mul_x`] is the standard's mulX_POLYVAL, a
 /// multiplication by the plain polynomial x.
+///
+/// `==` is not promised to take constant time: compare secrets, authentication tags above all, with
+/// `subtle::ConstantTimeEq`, which the host has for this type.
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Polyval {

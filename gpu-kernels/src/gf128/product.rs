@@ -27,7 +27,8 @@ pub mod method {
 /// A representation of GF(2^128): 128 bits of which the carry-less product and [`Field128::reduce`]
 /// make the product.
 ///
-/// Addition is XOR, so subtraction is addition and negation does nothing.
+/// Addition is XOR, so subtraction is addition and negation does nothing. `Eq` is not promised to take
+/// constant time.
 pub trait Field128:
     Copy
     + Eq
@@ -240,6 +241,12 @@ macro_rules! operators {
             #[inline(always)]
             fn mul_assign(&mut self, rhs: Self) {
                 *self = *self * rhs;
+            }
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        impl subtle::ConstantTimeEq for $field {
+            fn ct_eq(&self, other: &Self) -> subtle::Choice {
+                self.limbs().as_slice().ct_eq(other.limbs().as_slice())
             }
         }
         impl core::iter::Sum for $field {

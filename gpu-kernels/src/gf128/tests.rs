@@ -42,6 +42,14 @@ macro_rules! field_suite {
                 }
 
                 #[test]
+                fn constant_time_equality_is_equality(a in element(), b in element(), bit in 0..128u32) {
+                    use subtle::ConstantTimeEq as _;
+                    prop_assert!(bool::from(a.ct_eq(&a)));
+                    prop_assert!(!bool::from(a.ct_eq(&(a + <$field>::from_u128(1 << bit)))));
+                    prop_assert_eq!(bool::from(a.ct_eq(&b)), a == b);
+                }
+
+                #[test]
                 fn addition_is_a_group_of_characteristic_two(a in element(), b in element(), c in element()) {
                     prop_assert_eq!((a + b) + c, a + (b + c));
                     prop_assert_eq!(a + b, b + a);

@@ -2,8 +2,18 @@
 //!
 //! The server publishes the table of all keys; a client downloads it once and looks its key up at
 //! home, so that the server sees neither key nor index.
+//!
+//! # What the server may see
+//!
+//! That the table was fetched, and that a query follows. It must not see whether a key was found: were no
+//! query sent for a key that is absent, a server that saw the table fetched would learn just that. A
+//! client across a network must answer [`KeyAbsent`] with a query for a random index, sent like any
+//! other, and discard the answer. (The demo has both sides in one process and stops instead.)
+//!
+//! The table is the server's word, as the hint is: the identity of the database does not cover it.
 
 use subtle::{ConditionallySelectable as _, ConstantTimeEq as _};
+use zeroize::Zeroizing;
 
 use super::records::Records;
 use super::simple::Parameters;
@@ -66,11 +76,11 @@ impl KeyTable {
     }
 
     /// The index of the record with this key. Every key of the table is compared, whole, whichever it
-    /// is; only whether it was found is visible in time.
+    /// is; only whether it was found is visible in time. What was compared is wiped.
     ///
     /// # Errors
     ///
-    /// [`KeyAbsent`] where no record has it.
+    /// [`KeyAbsent`] where no record has it. The server must not notice: see the [module](self).
     pub fn find(&self, key: &[u8]) -> Result<u64, KeyAbsent> {
         let absent = || KeyAbsent {
             key: String::from_utf8_lossy(key).into_owned(),
@@ -79,19 +89,19 @@ impl KeyTable {
         if key.len() > self.width {
             return Err(absent());
         }
-        let mut wanted = Vec::with_capacity(LENGTH + self.width);
+        let mut wanted = Zeroizing::new(Vec::with_capacity(LENGTH + self.width));
         wanted.extend((key.len() as u16).to_le_bytes());
         wanted.extend_from_slice(key);
         wanted.resize(LENGTH + self.width, 0);
         let mut found = subtle::Choice::from(0);
-        let mut index = 0;
+        let mut index = Zeroizing::new(0);
         for (at, row) in (0_u64..).zip(self.rows.chunks_exact(LENGTH + self.width)) {
             let same = row.ct_eq(&wanted);
             index.conditional_assign(&at, same);
             found |= same;
         }
         if bool::from(found) {
-            Ok(index)
+            Ok(*index)
         } else {
             Err(absent())
         }

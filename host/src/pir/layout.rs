@@ -23,6 +23,10 @@ pub(crate) const PADDING: u8 = 128;
 /// alone must not cost it more.
 pub const MAX_MESSAGE_BYTES: u64 = 1 << 30;
 
+/// The most multiplications of words that a client makes for one query: about a minute of one core. The
+/// server's word alone must not cost it more.
+pub const MAX_KEY_WORK: u64 = 1 << 36;
+
 /// What the records are like, as far as the layout cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordShape {
@@ -53,10 +57,17 @@ impl RecordShape {
 pub struct LayoutPolicy {
     /// The largest padded database, in bytes.
     pub database_bytes: u64,
-    /// The largest hint, in bytes.
+    /// The largest hint, in bytes; at most [`MAX_MESSAGE_BYTES`] count, which is all that clients take.
     pub hint_bytes: u64,
     /// Queries over which the download of the hint is spread when traffic is weighed.
     pub queries_per_hint: u32,
+}
+
+impl LayoutPolicy {
+    /// The largest hint, in bytes, that this policy and every client allow.
+    fn hint_limit(&self) -> u64 {
+        self.hint_bytes.min(MAX_MESSAGE_BYTES)
+    }
 }
 
 impl Default for LayoutPolicy {
@@ -136,6 +147,24 @@ pub enum LayoutError {
         /// log2 of the failure bound.
         log2_failure: f64,
     },
+    /// A message is larger than a client takes.
+    #[error("messages of {bytes} bytes, over {limit}")]
+    MessageTooLarge {
+        /// Bytes of the largest message.
+        bytes: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// A query costs a client too much.
+    #[error(
+        "a query takes {products} multiplications of the client, over {limit}: split the database"
+    )]
+    TooMuchWork {
+        /// Multiplications of words for one query.
+        products: u64,
+        /// The limit.
+        limit: u64,
+    },
     /// Numbers of a message that fit no database.
     #[error("the layout is not one of a database: {0}")]
     Inconsistent(&'static str),
@@ -167,7 +196,8 @@ pub struct Candidate {
 }
 
 impl Layout {
-    /// The layout with the least traffic per record, the hint spread over the queries of the policy.
+    /// The layout with the least traffic per record, the hint spread over the queries of the policy, of
+    /// those that every client takes ([`Layout::check_client`]).
     ///
     /// # Errors
     ///
@@ -178,11 +208,17 @@ impl Layout {
         policy: &LayoutPolicy,
     ) -> Result<Self, LayoutError> {
         let candidates = Self::candidates(shape, lwe, policy)?;
-        let best = candidates
-            .iter()
-            .filter(|c| c.hint_bytes <= policy.hint_bytes);
+        let limit = policy.hint_limit();
+        let small = || candidates.iter().filter(|c| c.hint_bytes <= limit);
+        let best = small().filter(|c| c.layout.check_client(lwe).is_ok());
         if let Some(best) = best.min_by(|a, b| a.cost.total_cmp(&b.cost)) {
             return Ok(best.layout);
+        }
+        if let Some(products) = small().map(|c| c.layout.key_work(lwe)).min() {
+            return Err(LayoutError::TooMuchWork {
+                products,
+                limit: MAX_KEY_WORK,
+            });
         }
         let slot_bytes = slot(shape)?.1;
         if let Some(hint_bytes) = candidates.iter().map(|c| c.hint_bytes).min() {
@@ -190,7 +226,7 @@ impl Layout {
                 records: shape.records,
                 slot_bytes,
                 hint_bytes: hint_bytes.into(),
-                limit: policy.hint_bytes,
+                limit,
             })
         } else {
             // Even with the tallest columns weighed there are too many of them.
@@ -201,7 +237,7 @@ impl Layout {
                 records: shape.records,
                 slot_bytes,
                 hint_bytes: rows * lwe.dimension() as u128 * 4,
-                limit: policy.hint_bytes,
+                limit,
             })
         }
     }
@@ -238,7 +274,6 @@ impl Layout {
                 longest,
             });
         }
-        // The limits above keep every product below far from 2^63.
         let hint_weight = 1.0 + lwe.dimension() as f64 / f64::from(policy.queries_per_hint.max(1));
         let max_columns = u64::from(lwe.max_columns(slot_bytes));
         let (records, layout) = (
@@ -258,9 +293,12 @@ impl Layout {
         let near = ideal.saturating_sub(REACH).max(1)..=ideal.saturating_add(REACH);
         // The fewest that the number of columns allows, and the most that the limit of the hint does.
         let hint_of_one = 4 * lwe.dimension() as u64 * slot_bytes;
+        // A column has less than 2^32 rows, which also keeps every product below far from 2^63. Where
+        // that makes too many columns, the check refuses them.
+        let tallest = (u64::from(u32::MAX) / slot_bytes).max(1);
         let whole: BTreeSet<u64> = near
-            .chain([least, policy.hint_bytes / hint_of_one])
-            .map(|per_column| per_column.clamp(least, records))
+            .chain([least, policy.hint_limit() / hint_of_one])
+            .map(|per_column| per_column.clamp(least, records).min(tallest))
             .collect();
         let whole = whole.into_iter().map(|per_column| layout(per_column, 1));
         // Spanning: fewer rows, a smaller hint, more columns and more queries.
@@ -270,11 +308,6 @@ impl Layout {
         let spanning = (2..=most).map(|columns| layout(1, columns));
         Ok(whole
             .chain(spanning)
-            // Rows that hold nothing of any slot would be waste: 10 bytes over 6 columns take 5.
-            .filter(|l| {
-                u64::from(l.columns_per_record) * l.rows() < slot_bytes + l.rows()
-                    || l.columns_per_record == 1
-            })
             .filter(|l| l.up_bytes() <= MAX_MESSAGE_BYTES && l.check(lwe).is_ok())
             .map(|layout| {
                 let hint_bytes = layout.hint_bytes(lwe);
@@ -341,9 +374,14 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Whether a record comes out right often enough, within the samples of the security estimate.
-    fn check(&self, lwe: &LweParameters) -> Result<(), LayoutError> {
-        let (columns, max_columns) = (self.columns(), lwe.max_columns(self.slot_bytes()));
+    /// Whether a record comes out right often enough, within the samples of the security estimate, and
+    /// every column holds something.
+    pub(crate) fn check(&self, lwe: &LweParameters) -> Result<(), LayoutError> {
+        // 10 bytes over 6 columns take 5: the last would hold nothing of any slot.
+        if self.decoded_bytes() - self.slot_height() >= self.slot_bytes() {
+            return Err(LayoutError::Inconsistent("columns that hold nothing"));
+        }
+        let (columns, max_columns) = (self.columns(), lwe.max_columns(self.decoded_bytes()));
         let log2_failure = self.log2_failure(lwe);
         if columns > max_columns.into() || log2_failure > MAX_LOG2_FAILURE {
             return Err(LayoutError::TooManyColumns {
@@ -355,11 +393,38 @@ impl Layout {
         Ok(())
     }
 
+    /// Whether every client takes a database of this layout: its messages, each up to
+    /// [`MAX_MESSAGE_BYTES`], and its work, up to [`MAX_KEY_WORK`].
+    ///
+    /// # Errors
+    ///
+    /// [`LayoutError::MessageTooLarge`] or [`LayoutError::TooMuchWork`].
+    pub fn check_client(&self, lwe: &LweParameters) -> Result<(), LayoutError> {
+        let bytes = self
+            .hint_bytes(lwe)
+            .max(self.up_bytes())
+            .max(self.down_bytes());
+        if bytes > MAX_MESSAGE_BYTES {
+            return Err(LayoutError::MessageTooLarge {
+                bytes,
+                limit: MAX_MESSAGE_BYTES,
+            });
+        }
+        let products = self.key_work(lwe);
+        if products > MAX_KEY_WORK {
+            return Err(LayoutError::TooMuchWork {
+                products,
+                limit: MAX_KEY_WORK,
+            });
+        }
+        Ok(())
+    }
+
     /// log2 of a bound on the probability that a retrieved record is wrong, for any content of the
-    /// database: a union over all bytes of the slot.
+    /// database: a union over all bytes that are decoded for it, the slot and the fill behind it.
     pub fn log2_failure(&self, lwe: &LweParameters) -> f64 {
         let columns = u32::try_from(self.columns()).unwrap_or(u32::MAX);
-        NoiseModel::worst_case(lwe, columns).log2_failure(self.slot_bytes())
+        NoiseModel::worst_case(lwe, columns).log2_failure(self.decoded_bytes())
     }
 
     /// Number of records N.
@@ -392,9 +457,20 @@ impl Layout {
         self.columns_per_record
     }
 
+    /// Height of the part of a slot in one column: S / c, rounded up.
+    const fn slot_height(&self) -> u64 {
+        self.slot_bytes().div_ceil(self.columns_per_record as u64)
+    }
+
+    /// Bytes that are decoded for a record and must be right: its slot and what fills the last column
+    /// of it.
+    pub const fn decoded_bytes(&self) -> u64 {
+        self.slot_height() * self.columns_per_record as u64
+    }
+
     /// Height of a column, D1, in bytes.
     pub const fn rows(&self) -> u64 {
-        self.slot_bytes().div_ceil(self.columns_per_record as u64) * self.records_per_column as u64
+        self.slot_height() * self.records_per_column as u64
     }
 
     /// Number of columns, D0.
@@ -420,6 +496,11 @@ impl Layout {
     /// Bytes of the answers for one record without their header: 4 c D1.
     pub const fn down_bytes(&self) -> u64 {
         4 * self.columns_per_record as u64 * self.rows()
+    }
+
+    /// Multiplications of words that a client makes for one query: n c (D0 + D1).
+    pub const fn key_work(&self, lwe: &LweParameters) -> u64 {
+        lwe.dimension() as u64 * self.columns_per_record as u64 * (self.columns() + self.rows())
     }
 }
 
@@ -757,6 +838,111 @@ mod tests {
         ] {
             assert!(from(n, s, p, r, c).is_err(), "{n} {s} {p} {r} {c}");
         }
+    }
+
+    /// 10 bytes over 6 columns take 5; 1 byte takes 1.
+    #[test]
+    fn a_layout_of_a_message_with_empty_columns_is_refused() {
+        let waste = LayoutError::Inconsistent("columns that hold nothing");
+        for (slot, c) in [(10, 6), (8, 5), (1, 2), (1000, 1001), (1000, 600)] {
+            let layout = Layout::from_parts(3, slot, 0, 1, c, &LWE);
+            assert_eq!(layout, Err(waste), "{slot} bytes over {c}");
+        }
+        for (slot, c) in [(10, 5), (10, 4), (8, 8), (1, 1)] {
+            assert!(Layout::from_parts(3, slot, 0, 1, c, &LWE).is_ok());
+        }
+    }
+
+    /// 3 bytes over 2 columns are read as 4, and a record is refused where the fourth is wrong.
+    #[test]
+    fn the_failure_bound_counts_the_fill_behind_a_slot() {
+        let layout = Layout::from_parts(10, 3, 0, 1, 2, &LWE).unwrap();
+        let four = NoiseModel::worst_case(&LWE, 20).log2_failure(4);
+        assert!((layout.log2_failure(&LWE) - four).abs() < 1e-9);
+        // Noise and not samples limits this set, so the count shows in what is refused.
+        let lwe = LweParameters::new(1152, 1600, Secret::Ternary).unwrap();
+        let from = |columns: u32| Layout::from_parts((columns / 2).into(), 3, 0, 1, 2, &lwe);
+        assert!(lwe.max_columns(4) + 2 < lwe.max_columns(3));
+        assert!(from(lwe.max_columns(4)).is_ok());
+        assert!(matches!(
+            from(lwe.max_columns(3)),
+            Err(LayoutError::TooManyColumns { .. })
+        ));
+    }
+
+    #[test]
+    fn more_records_than_32_bits_count_do_not_wrap() {
+        let policy = LayoutPolicy {
+            database_bytes: u64::MAX,
+            hint_bytes: u64::MAX,
+            queries_per_hint: u32::MAX,
+        };
+        // With the hint that is allowed all of 2^33 would go into one column; 2^53 records need 2^33 in
+        // each.
+        for log2_records in [33, 34, 52, 53, 63] {
+            for longest in [1, 3, u64::from(u32::MAX)] {
+                let shape = RecordShape {
+                    records: 1 << log2_records,
+                    longest,
+                    of_one_length: true,
+                    total_bytes: u64::MAX,
+                };
+                let layout = Layout::choose(&shape, &LWE, &policy);
+                let fits = log2_records <= 34 && longest <= 3;
+                assert_eq!(
+                    layout.is_ok(),
+                    fits,
+                    "2^{log2_records} x {longest}: {layout:?}"
+                );
+            }
+        }
+    }
+
+    /// Whatever the policy allows, what is chosen is what clients take.
+    #[test]
+    fn a_hint_that_clients_refuse_is_not_chosen() {
+        let policy = LayoutPolicy {
+            database_bytes: 1 << 50,
+            hint_bytes: u64::MAX,
+            ..LayoutPolicy::default()
+        };
+        let large = Layout::choose(&shape(1 << 30, 1 << 10), &LWE, &policy).unwrap_err();
+        assert!(
+            matches!(
+                large,
+                LayoutError::HintTooLarge {
+                    limit: MAX_MESSAGE_BYTES,
+                    ..
+                }
+            ),
+            "{large}"
+        );
+        let free = LayoutPolicy {
+            queries_per_hint: u32::MAX,
+            ..policy
+        };
+        for (records, longest) in [(1 << 36, 1), (1 << 20, 1 << 14), (1 << 8, 1 << 20)] {
+            let layout = Layout::choose(&shape(records, longest), &LWE, &free).unwrap();
+            assert_eq!(layout.check_client(&LWE), Ok(()), "{layout:?}");
+        }
+    }
+
+    /// One record of 100 MiB: its hint fits when it spans enough columns, and a query would take minutes.
+    #[test]
+    fn a_query_of_minutes_is_refused() {
+        let error = choose(1, 100 << 20).unwrap_err();
+        let LayoutError::TooMuchWork { products, limit } = error else {
+            panic!("{error}");
+        };
+        assert!(products > limit && limit == MAX_KEY_WORK);
+        assert!(products >= 1280 * (100 << 20), "{products}");
+        let layout = Layout::from_parts(1, 100 << 20, 0, 1, 1024, &LWE).unwrap();
+        assert_eq!(layout.key_work(&LWE), 1280 * 1024 * (1024 + 102_400));
+        assert!(layout.hint_bytes(&LWE) <= MAX_MESSAGE_BYTES);
+        assert!(matches!(
+            layout.check_client(&LWE),
+            Err(LayoutError::TooMuchWork { .. })
+        ));
     }
 
     /// Every byte of every slot is where the documentation says.

@@ -30,12 +30,6 @@ pub fn secure_rng() -> Result<ChaCha20Rng, RandomError> {
     Ok(ChaCha20Rng::from_seed(*seed))
 }
 
-/// One 32-bit word of the generator, which cannot fail.
-fn word(rng: &mut ChaCha20Rng) -> u32 {
-    let Ok(word) = rng.try_next_u32();
-    word
-}
-
 /// Fills `bytes` from the generator, which cannot fail.
 pub(crate) fn fill(rng: &mut ChaCha20Rng, bytes: &mut [u8]) {
     let Ok(()) = rng.try_fill_bytes(bytes);
@@ -78,10 +72,9 @@ impl TernarySecret {
     pub(crate) fn sample(lwe: &LweParameters, rng: &mut ChaCha20Rng) -> Self {
         let mut coefficients = Zeroizing::new(Vec::with_capacity(lwe.dimension()));
         for _ in 0..lwe.dimension() {
-            let uniform = u64::from(word(rng)) << 32 | u64::from(word(rng));
-            // floor(3 u / 2^64) is uniform in {0, 1, 2} but for 2^-64, and takes no loop and no branch.
-            let trit = ((u128::from(uniform) * 3) >> 64) as u32;
-            coefficients.push(trit.wrapping_sub(1));
+            let mut bytes = Zeroizing::new([0; 16]);
+            fill(rng, bytes.as_mut_slice());
+            coefficients.push(trit(u128::from_le_bytes(*bytes)).wrapping_sub(1));
         }
         Self(coefficients)
     }
@@ -98,6 +91,12 @@ impl TernarySecret {
     pub(crate) fn coefficients(&self) -> &[u32] {
         &self.0
     }
+}
+
+/// floor(3 u / 2^128): uniform in {0, 1, 2} but for 2^-128, and takes no loop and no branch.
+fn trit(uniform: u128) -> u32 {
+    let (high, low) = (uniform >> 64, uniform & u128::from(u64::MAX));
+    ((3 * high + ((3 * low) >> 64)) >> 64) as u32
 }
 
 /// The discrete Gaussian over the integers: P(x) proportional to exp(-x^2 / (2 sigma^2)).
@@ -267,6 +266,14 @@ mod tests {
         assert_ne!(whole, other);
     }
 
+    /// The three values change over at the words next to 2^128 / 3 and 2^129 / 3, not earlier.
+    #[test]
+    fn a_trit_takes_128_bits() {
+        let third = u128::MAX / 3;
+        assert_eq!([0, third, third + 1].map(trit), [0, 0, 1]);
+        assert_eq!([2 * third, 2 * third + 1, u128::MAX].map(trit), [1, 2, 2]);
+    }
+
     #[test]
     fn secrets_are_ternary_and_even() {
         let mut rng = test_rng(1);
@@ -375,7 +382,11 @@ mod tests {
 
     #[test]
     fn generators_of_the_operating_system_differ() {
-        let (mut a, mut b) = (secure_rng().unwrap(), secure_rng().unwrap());
-        assert_ne!([word(&mut a), word(&mut a)], [word(&mut b), word(&mut b)]);
+        let draw = || {
+            let mut bytes = [0; 8];
+            fill(&mut secure_rng().unwrap(), &mut bytes);
+            bytes
+        };
+        assert_ne!(draw(), draw());
     }
 }

@@ -80,6 +80,13 @@
 //!
 //! The scheme is secure as long as the server does not learn whether an answer was decoded well. A
 //! client must not send anything that depends on it: no automatic retry after a [`RecoverError`].
+//!
+//! This matters the more as a client cannot check what the server gives it. The identity that every
+//! message carries says which database and parameters it is about, to notice mistakes; it covers neither
+//! the words of the hint nor the key table, and the server states the hash of the database itself. A
+//! server can give a client a false hint, which makes answers decode or not depending on the client's
+//! secret; then only that the client does not reveal a [`RecoverError`] protects it. A record that is
+//! returned is what the server wants it to be: nothing here proves that it is the database's.
 
 use std::fmt;
 
@@ -89,9 +96,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::{ConditionallySelectable as _, ConstantTimeEq as _, ConstantTimeLess as _};
 use zeroize::{Zeroize as _, Zeroizing};
 
-use super::layout::{
-    ByteMatrix, Layout, LayoutError, LayoutPolicy, MAX_MESSAGE_BYTES, PADDING, RecordShape,
-};
+use super::layout::{ByteMatrix, Layout, LayoutError, LayoutPolicy, PADDING, RecordShape};
 use super::lwe::{
     DiscreteGaussian, PublicMatrix, RandomError, TernarySecret, fill, round, secure_rng,
 };
@@ -161,13 +166,17 @@ impl Parameters {
         &self.layout
     }
 
-    /// The hash of all of this and of the database: what every other message must carry.
+    /// The hash of all of this and of the database: what every other message must carry. A client that
+    /// does not have the database takes the server's word for its hash; and neither the words of the
+    /// hint nor the rows of the key table go into it.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// The public matrix A. Its seed is a hash of the database, so that neither side chooses it and a
-    /// server that starts again has the same hint.
+    /// The public matrix A. Its seed is a hash of the database, so that neither side can choose it beyond
+    /// grinding a hash, and a server that starts again has the same hint. So A is the same for every
+    /// client and every deployment of the same matrix: what an attacker computes from A alone counts
+    /// against all of their queries.
     pub fn public_matrix(&self) -> PublicMatrix {
         let mut hash = Sha256::new();
         hash.update(b"gristmill simple public matrix 1");
@@ -186,7 +195,8 @@ impl Parameters {
     }
 
     /// The parameters of a message, checked like any others: a server cannot talk a client into a set
-    /// below 128 bits or one that fails too often.
+    /// below 128 bits or one that fails too often, nor into messages or work without end
+    /// ([`Layout::check_client`]).
     ///
     /// # Errors
     ///
@@ -230,15 +240,9 @@ impl Parameters {
             &lwe,
         )
         .map_err(|e| value(e.to_string()))?;
-        let largest = layout
-            .hint_bytes(&lwe)
-            .max(layout.up_bytes())
-            .max(layout.down_bytes());
-        if largest > MAX_MESSAGE_BYTES {
-            return Err(value(format!(
-                "messages of {largest} bytes, over {MAX_MESSAGE_BYTES}"
-            )));
-        }
+        layout
+            .check_client(&lwe)
+            .map_err(|e| value(e.to_string()))?;
         let parameters = Self::new(lwe, layout, fields.take().unwrap_or_default());
         if parameters.identity != identity {
             return Err(value("their identity is not their hash".to_owned()));
@@ -402,12 +406,15 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// [`LayoutError`] where the layout is not one of these records.
+    /// [`LayoutError`] where the layout is not one of these records, fails too often under these
+    /// parameters, or is one that clients refuse.
     pub fn with_layout(
         records: &Records,
         lwe: LweParameters,
         layout: Layout,
     ) -> Result<Self, LayoutError> {
+        layout.check(&lwe)?;
+        layout.check_client(&lwe)?;
         let matrix = ByteMatrix::build(records, &layout)?;
         let mut hash = Sha256::new();
         hash.update(b"gristmill simple database 1");

@@ -41,7 +41,8 @@ impl fmt::Display for Kind {
 }
 
 /// Which database, laid out how, under which parameters: SHA-256 over all of it. Every message carries
-/// it, so that a client with an old hint is told and not answered with noise.
+/// it, so that a client with an old hint is told and not answered with noise. It is a label and no
+/// proof: it covers neither the words of the hint nor the rows of the key table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity(pub(crate) [u8; 32]);
 
