@@ -38,12 +38,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "docs",
-        args: &[
-            "doc",
-            "--workspace",
-            "--no-deps",
-            "--document-private-items",
-        ],
+        args: &["doc", "--workspace", "--no-deps"],
         variables: &[("RUSTDOCFLAGS", "-D warnings")],
         quiet: false,
     },
