@@ -174,10 +174,9 @@ impl Assembler {
             self.hits.fetch_add(1, Ordering::Relaxed);
             return Ok(assembled);
         }
-        let run = self.runs.fetch_add(1, Ordering::Relaxed);
-        let work = self
-            .cache
-            .join(format!("work-{}-{run}", std::process::id()));
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        // Assemblers of one process may share a cache: the name is no other call's.
+        let work = self.cache.join(format!("work-{}", serial()));
         let io = |path: &Path, error: io::Error| AssembleError::Io {
             variant: split.name.clone(),
             arch,
@@ -446,6 +445,28 @@ ptxas fatal   : Ptx assembly aborted due to errors
         }
 
         const GOOD: &str = "echo 'ptxas info    : Used 8 registers' >&2; echo code > kernel.cubin";
+
+        #[test]
+        fn assemblers_that_share_a_cache_do_not_share_a_work_folder() {
+            let _alone = crate::one_with_scripts();
+            // Slow enough that the first is inside its folder while the second makes and removes its own.
+            let slow = "sleep 0.3; test -f kernel.ptx || exit 1; sleep 0.3; \
+                        echo 'ptxas info    : Used 8 registers' >&2; echo code > kernel.cubin";
+            let (slow, folder) = assembler("shared", slow, "echo EXIT");
+            let (fast, other) = assembler("shared-fast", GOOD, "echo EXIT");
+            let fast = Assembler {
+                cache: slow.cache.clone(),
+                ..fast
+            };
+            std::thread::scope(|scope| {
+                let first = scope.spawn(|| slow.assemble(&split("one"), Arch::Sm80));
+                std::thread::sleep(std::time::Duration::from_millis(150));
+                fast.assemble(&split("two"), Arch::Sm80).unwrap();
+                first.join().unwrap().unwrap();
+            });
+            fs::remove_dir_all(folder).unwrap();
+            fs::remove_dir_all(other).unwrap();
+        }
 
         #[test]
         fn a_result_is_made_once_and_made_again_when_the_kept_one_is_damaged() {
