@@ -13,6 +13,8 @@ use simt::prelude::*;
 pub const BLOCK: usize = 256;
 /// 16-byte accesses in flight a thread, in the memory kernels.
 const IN_FLIGHT: usize = 8;
+/// Vectors that a block of [`ceiling_copy`](fn@ceiling_copy) moves at a time.
+pub const COPY_TILE: usize = IN_FLIGHT * BLOCK;
 /// All lanes of a warp.
 const WARP: u32 = u32::MAX;
 
@@ -197,11 +199,10 @@ pub fn ceiling_mma(out: GlobalMut<u32>, items: u32, rounds: u32) {
                     mma::m16n8k32::s8u8(&mut sums[i][j], a[i], b[j]);
                 }
             }
+            // One fragment changes: were all of them to, each round would wait for the last to read them.
             salt = next_salt(salt);
-            for j in 0..MMA_COLUMNS {
-                for register in 0..2 {
-                    b[j][register] ^= salt;
-                }
+            for register in 0..2 {
+                b[0][register] ^= salt;
             }
         }
         let mut fold = 0u32;
@@ -318,7 +319,7 @@ pub mod reference {
         let mut b = vec![[[0i64; 8]; 32]; MMA_COLUMNS];
         let mut sums = vec![[[0i64; 8]; 16]; MMA_ROWS * MMA_COLUMNS];
         let mut salts: Vec<u32> = (0..32).map(|lane| item * 32 + lane).collect();
-        // What the lanes have XORed into all their words of B so far.
+        // What the lanes have XORed into their words of the first fragment of B so far.
         let mut masks = [0; 32];
         for (i, matrix) in a.iter_mut().enumerate() {
             for_each_byte(4, |lane, register, byte| {
@@ -332,7 +333,8 @@ pub mod reference {
             for (j, matrix) in b.iter_mut().enumerate() {
                 for_each_byte(2, |lane, register, byte| {
                     let place = (4 * MMA_ROWS + 2 * j) as u32 + register;
-                    let word = operand(item * 32 + lane, place) ^ masks[lane as usize];
+                    let mask = if j == 0 { masks[lane as usize] } else { 0 };
+                    let word = operand(item * 32 + lane, place) ^ mask;
                     let (row, column) = B::position(lane, register, byte);
                     matrix[row as usize][column as usize] =
                         i64::from(word.to_le_bytes()[byte as usize]);

@@ -68,7 +68,7 @@ fn are(words: usize, points: u32, rows: u32, columns: u32) -> bool {
 
 /// `C[p] = A[p] * B[p] mod q`: an `M x K` by `K x N` product for each point. `K = 0` gives zeros.
 ///
-/// The number of points is that of [`grid`]; the buffers hold exactly their matrices. A block computes 64 x `16 COLUMNS` entries
+/// The number of points is that of [`grid`](fn@grid); the buffers hold exactly their matrices. A block computes 64 x `16 COLUMNS` entries
 /// of `C`, a thread 4 x `COLUMNS`.
 #[kernel(
     block = SIDE * SIDE,

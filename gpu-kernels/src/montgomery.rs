@@ -1,6 +1,6 @@
 //! Vector operations modulo one prime: products, sums, and the way into and out of Montgomery form.
 //!
-//! Each kernel works on `n` words, element by element. Any grid covers any `n`; [`grid`] gives a good one. With
+//! Each kernel works on `n` words, element by element. Any grid covers any `n`; [`grid`](fn@grid) gives a good one. With
 //! `PER_THREAD = 1` a thread reads one word at a time; with 4 it moves 16 bytes, and the last `n mod 4` elements go one by one.
 //! The 16-byte variants want buffers that start at a multiple of 16 bytes, as every allocation does; the launch is refused
 //! otherwise.

@@ -186,7 +186,7 @@ fn copy<const LOG_N: usize>(read: impl Fn(usize) -> U32x4, write: impl Fn(usize,
 /// Transforms each polynomial of `data`, `[batch][primes][N]`, in place: values below `4q` in natural order to residues in
 /// bit-reversed order.
 ///
-/// `factors` is `TwiddleTable::forward`, `moduli` `TwiddleTable::moduli`, and [`grid`] says over which grid.
+/// `factors` is `TwiddleTable::forward`, `moduli` `TwiddleTable::moduli`, and [`grid`](fn@grid) says over which grid.
 #[kernel(
     block = 1 << (LOG_N - LOG_PER_THREAD),
     variants(LOG_N = [10, 11, 12, 13, 14], RADIX = [2, 4, 16]),
@@ -241,7 +241,7 @@ pub fn ntt_forward<const LOG_N: usize, const RADIX: usize>(
 /// Transforms each polynomial of `data`, `[batch][primes][N]`, back, in place: values below `4q` in bit-reversed order to
 /// residues in natural order, with the factor `1/N`.
 ///
-/// `factors` is `TwiddleTable::inverse`, `moduli` `TwiddleTable::moduli`, and [`grid`] says over which grid.
+/// `factors` is `TwiddleTable::inverse`, `moduli` `TwiddleTable::moduli`, and [`grid`](fn@grid) says over which grid.
 #[kernel(
     block = 1 << (LOG_N - LOG_PER_THREAD),
     variants(LOG_N = [10, 11, 12, 13, 14], RADIX = [2, 4, 16]),

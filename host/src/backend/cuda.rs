@@ -519,15 +519,11 @@ impl Device for Cuda {
     fn elapsed(&self, start: &Event, end: &Event) -> Result<Duration, Error> {
         self.context.bind()?;
         // SAFETY: both events are alive.
-        match unsafe { result::event::elapsed(start.raw, end.raw) } {
-            Err(DriverError(sys::CUresult::CUDA_ERROR_INVALID_HANDLE)) => Err(Error::NotRecorded),
-            other => {
-                let milliseconds = self.context.check("cuEventElapsedTime", other)?;
-                Ok(Duration::from_secs_f64(
-                    f64::from(milliseconds.max(0.0)) / 1e3,
-                ))
-            }
-        }
+        let elapsed = unsafe { result::event::elapsed(start.raw, end.raw) };
+        let milliseconds = self.context.check("cuEventElapsedTime", elapsed)?;
+        Ok(Duration::from_secs_f64(
+            f64::from(milliseconds.max(0.0)) / 1e3,
+        ))
     }
 
     fn graph(&self, launches: &[Launch<'_>]) -> Result<Graph, Error> {

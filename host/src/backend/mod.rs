@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -694,6 +694,7 @@ impl Backend {
         Ok(Event {
             backend: self.clone(),
             raw,
+            recorded: AtomicBool::new(false),
         })
     }
 
@@ -980,7 +981,9 @@ impl Stream {
     pub fn record(&self, event: &Event) -> Result<(), Error> {
         self.owns("record", "event", &event.backend)?;
         on!("record": device = &self.inner().device, lane = &self.lane, event = &event.raw;
-            device.record(lane, event))
+            device.record(lane, event))?;
+        event.recorded.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Makes the later work of this stream wait for `event`.
@@ -1013,6 +1016,9 @@ impl Queue for Stream {
 pub struct Event {
     backend: Backend,
     raw: AnyEvent,
+    /// Whether a stream was ever given it: a driver asked about one that was not reports an error
+    /// of ours as its own.
+    recorded: AtomicBool,
 }
 
 impl fmt::Debug for Event {
@@ -1043,6 +1049,12 @@ impl Event {
                 call: "elapsed_since",
                 what: "event",
             });
+        }
+        if ![start, self]
+            .iter()
+            .all(|event| event.recorded.load(Ordering::Relaxed))
+        {
+            return Err(Error::NotRecorded);
         }
         start.synchronize()?;
         self.synchronize()?;

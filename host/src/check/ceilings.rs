@@ -1,7 +1,7 @@
 //! The checks of the ceiling kernels, and which ceiling each one measures.
 
 use gpu_kernels::ceilings::{
-    CLMAD_PER_ROUND, IMAD_WIDE_PER_ROUND, MMA_PER_ROUND, ceiling_clmad, ceiling_copy,
+    CLMAD_PER_ROUND, COPY_TILE, IMAD_WIDE_PER_ROUND, MMA_PER_ROUND, ceiling_clmad, ceiling_copy,
     ceiling_imad_wide, ceiling_mma, ceiling_read, reference,
 };
 use simt::launch::{Grid, Kernel, VariantInfo};
@@ -167,7 +167,13 @@ impl Bench for Copy {
         _: &'static VariantInfo,
         seed: u64,
     ) -> Result<Vec<Case>, CheckError> {
-        let (n, grid) = (memory(backend) / 2, Grid::x(full(backend)));
+        let (n, blocks) = (memory(backend) / 2, full(backend));
+        // On a GPU a tile a block copies faster than blocks that stay and go from tile to tile.
+        let grid = Grid::x(if backend.kind() == Kind::Cuda {
+            n.div_ceil(COPY_TILE) as u32
+        } else {
+            blocks
+        });
         let source = repeated::<U32x4>(backend, &mut Inputs::new("ceiling_copy", seed), n)?;
         let mut target = backend.alloc::<U32x4>(n)?;
         let bytes = 16 * n as u64;
