@@ -15,18 +15,29 @@
 //! use simt::prelude::*;
 //!
 //! /// `c[i] = a[i] + b[i]` modulo 2^32.
-//! fn add(a: Global<u32>, b: Global<u32>, c: GlobalMut<u32>, n: u32) {
-//!     for i in grid::stride::<1>(n as usize) {
+//! #[kernel(block = 256, variants(PER_THREAD = [1, 4]))]
+//! pub fn add<const PER_THREAD: usize>(a: Global<u32>, b: Global<u32>, c: GlobalMut<u32>, n: u32) {
+//!     for i in grid::stride::<PER_THREAD>(n as usize) {
 //!         c.write(i, a.read(i).wrapping_add(b.read(i)));
 //!     }
 //! }
+//! # fn main() {
+//! assert_eq!(add::KERNEL.variants[1].name, "add__per_thread_4");
+//! # }
 //! ```
 //!
 //! # Reading order
 //!
 //! [`element`] and [`global`] show how one access becomes one instruction; [`thread`] and [`warp`] how
-//! threads meet; [`mma`] how an instruction and its data layout are kept apart. On the host side
-//! [`launch`] holds the types that describe a kernel and one launch of it, and [`emulator`] the machine.
+//! threads meet; [`mma`] how an instruction and its data layout are kept apart. [`kernel`] makes entry
+//! points, descriptors and a typed launch of a function. On the host side [`launch`] holds the types that
+//! describe a kernel and one launch of it, and [`emulator`] the machine that runs it.
+//!
+//! # Two rules that the compiler does not know
+//!
+//! LLVM may copy or move an `asm!` into a branch; what all lanes must execute together goes through its
+//! intrinsics, which carry `convergent`, or is at least never `pure`. And rustc's MIR jump threading copies
+//! barriers: kernels are built with `-Zmir-enable-passes=-JumpThreading`.
 
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(
