@@ -1,7 +1,7 @@
 //! The checks of the ceiling kernels, and which ceiling each one measures.
 
 use gpu_kernels::ceilings::{
-    BLOCK, CLMAD_PER_ROUND, IMAD_WIDE_PER_ROUND, MMA_PER_ROUND, ceiling_clmad, ceiling_copy,
+    CLMAD_PER_ROUND, COPY_TILE, IMAD_WIDE_PER_ROUND, MMA_PER_ROUND, ceiling_clmad, ceiling_copy,
     ceiling_imad_wide, ceiling_mma, ceiling_read, reference,
 };
 use simt::launch::{Grid, Kernel, VariantInfo};
@@ -168,9 +168,9 @@ impl Bench for Copy {
         seed: u64,
     ) -> Result<Vec<Case>, CheckError> {
         let (n, blocks) = (memory(backend) / 2, full(backend));
-        // On a GPU a vector a thread is faster than blocks that stay and go on.
+        // On a GPU a tile a block copies faster than blocks that stay and go from tile to tile.
         let grid = Grid::x(if backend.kind() == Kind::Cuda {
-            n.div_ceil(BLOCK) as u32
+            n.div_ceil(COPY_TILE) as u32
         } else {
             blocks
         });
