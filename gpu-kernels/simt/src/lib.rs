@@ -3,7 +3,7 @@
 //! A kernel is a plain Rust function. What makes it one is the vocabulary of this crate: who am I
 //! ([`thread`], [`grid`]), what can I touch ([`Global`], [`GlobalMut`], [`Shared`]), how do I meet the
 //! other threads ([`thread::sync_threads`], [`warp`], [`atomic`]), and which instructions have no
-//! operator of their own ([`int`], [`clmul`], [`mma`], [`cp_async`]).
+//! operator of their own ([`int`], [`clmul`], [`mma`], [`wgmma`], [`cp_async`], [`bulk`]).
 //!
 //! Every word has two bodies, side by side. For the target `nvptx64` it is the PTX instruction; the
 //! names follow the PTX ISA and, where it has one, `cuda_std`. For any other target it is a call into
@@ -52,17 +52,20 @@
 #![cfg_attr(target_arch = "nvptx64", allow(internal_features))]
 
 pub mod atomic;
+pub mod bulk;
 pub mod clmul;
 pub mod cp_async;
 pub mod element;
 pub mod global;
 pub mod grid;
 pub mod int;
+pub mod mbarrier;
 pub mod mma;
 pub mod prelude;
 pub mod shared;
 pub mod thread;
 pub mod warp;
+pub mod wgmma;
 
 #[cfg(target_arch = "nvptx64")]
 mod ptx;

@@ -278,7 +278,7 @@ store! {
     store_global_stream, "st.global.cs", *mut T, reg64
 }
 
-core::arch::global_asm!(".extern .shared .align 128 .b8 simt_dynamic_shared[];");
+core::arch::global_asm!(".extern .shared .align 1024 .b8 simt_dynamic_shared[];");
 
 /// Shared address of the kernel's dynamic arena.
 #[inline(always)]

@@ -39,7 +39,7 @@ impl<T: Element> core::fmt::Debug for Shared<T> {
 impl<T: Element> Shared<T> {
     /// The kernel's dynamic shared arena from byte `byte_offset` on.
     ///
-    /// Its size is the kernel's `shared` expression; the arena is aligned to 128 bytes.
+    /// Its size is the kernel's `shared` expression; the arena is aligned to 1,024 bytes.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn dynamic(byte_offset: usize) -> Self {

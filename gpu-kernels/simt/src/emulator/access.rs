@@ -232,7 +232,7 @@ pub(crate) fn fence(order: Order, scope: Scope) {
 }
 
 /// A place in memory: an address and the region it must lie in.
-type Place = (usize, *const Region);
+pub(crate) type Place = (usize, *const Region);
 
 /// Starts an asynchronous copy of `BYTES` bytes: 4, 8 or 16.
 ///
@@ -261,6 +261,82 @@ pub(crate) fn copy_async<const BYTES: usize>((dst, dst_region): Place, (src, src
         check::start_copy(&dst, &src);
     } else {
         store_words(dst, BYTES, load_words(src, BYTES));
+    }
+}
+
+/// Checks that `bytes` bytes of a swizzled tile lie in its array, at a multiple of 1,024.
+pub(crate) fn check_tile(
+    (address, region): Place,
+    bytes: usize,
+    location: &'static Location<'static>,
+) {
+    // SAFETY: as in `read`.
+    check(address, bytes, 1024, unsafe { &*region }, location);
+}
+
+/// Copies `bytes` bytes, as the copy engine does: multiples of 16, from and to such.
+#[track_caller]
+pub(crate) fn copy_bulk(dst: Place, src: Place, bytes: usize) {
+    let location = Location::caller();
+    if !bytes.is_multiple_of(16) || !src.0.is_multiple_of(16) || !dst.0.is_multiple_of(16) {
+        let detail = format!("a copy of {bytes} bytes: all of it at multiples of 16");
+        raise(FaultKind::Misaligned, location, detail);
+    }
+    let mut buffer = vec![0; bytes];
+    read_bytes(src, &mut buffer);
+    write_bytes(dst, &buffer);
+}
+
+/// Reads bytes, from a multiple of 8 on.
+#[track_caller]
+pub(crate) fn read_bytes((address, region): Place, bytes: &mut [u8]) {
+    let location = Location::caller();
+    // SAFETY: as in `read`.
+    let region = unsafe { &*region };
+    let size = bytes.len();
+    if size == 0 {
+        return;
+    }
+    check(address, size, 8, region, location);
+    if region.is_checked() {
+        check::read(&Access {
+            address,
+            size,
+            region,
+            location,
+        });
+    }
+    let (words, tail) = bytes.as_chunks_mut::<8>();
+    let tail_at = address + 8 * words.len();
+    for (i, word) in words.iter_mut().enumerate() {
+        // SAFETY: checked.
+        *word = unsafe { load::<u64>(address + 8 * i) }.to_ne_bytes();
+    }
+    for (i, byte) in tail.iter_mut().enumerate() {
+        // SAFETY: checked.
+        *byte = unsafe { load(tail_at + i) };
+    }
+}
+
+/// Writes bytes, a multiple of 8 of them, to a multiple of 8.
+#[track_caller]
+pub(crate) fn write_bytes((address, region): Place, bytes: &[u8]) {
+    let location = Location::caller();
+    // SAFETY: as in `read`.
+    let region = unsafe { &*region };
+    let size = bytes.len();
+    check(address, size, 8, region, location);
+    if region.is_checked() {
+        check::write(&Access {
+            address,
+            size,
+            region,
+            location,
+        });
+    }
+    for (i, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
+        // SAFETY: checked.
+        unsafe { store(address + 8 * i, &u64::from_ne_bytes(*word)) }
     }
 }
 

@@ -12,8 +12,8 @@ use super::shadow::Shadow;
 pub(crate) const LIMIT: usize = 227 * 1024;
 /// Most of it that static arrays can take, on every architecture.
 const STATIC_LIMIT: usize = 48 * 1024;
-/// Alignment of the dynamic arena.
-const ALIGNMENT: usize = 128;
+/// Alignment of the dynamic arena: what a swizzled tile needs.
+const ALIGNMENT: usize = 1024;
 
 /// The dynamic arena, then the static arrays in the order threads meet them.
 ///
@@ -39,7 +39,7 @@ struct Static {
 }
 
 #[derive(Clone, Copy)]
-#[repr(C, align(128))]
+#[repr(C, align(1024))]
 struct Line([u8; ALIGNMENT]);
 
 impl Arena {

@@ -13,6 +13,7 @@ use super::check::Checker;
 use super::collective::{Call, Operation, Warp};
 pub(crate) use super::collective::{Reduction, Shuffle, Signs};
 use super::fault::{FaultKind, Raised, raise};
+use super::mbarrier::Mbarriers;
 use super::memory::Region;
 use super::schedule::Schedule;
 use crate::launch::{Grid, Launch};
@@ -86,6 +87,7 @@ pub(crate) struct Block {
     /// Threads that may go on.
     schedule: RefCell<Schedule>,
     barriers: RefCell<[Barrier; BARRIERS]>,
+    mbarriers: RefCell<Mbarriers>,
     warps: Vec<RefCell<Warp>>,
     shared: RefCell<Arena>,
     checker: Option<RefCell<Checker>>,
@@ -104,6 +106,7 @@ impl Block {
             abandoned: Cell::new(false),
             schedule: RefCell::new(schedule),
             barriers: RefCell::default(),
+            mbarriers: RefCell::default(),
             warps: (0..warps)
                 .map(|warp| RefCell::new(Warp::new(threads - warp * WARP)))
                 .collect(),
@@ -125,6 +128,7 @@ impl Block {
             .borrow_mut()
             .iter_mut()
             .for_each(Barrier::clear);
+        self.mbarriers.borrow_mut().clear();
         self.warps.iter().for_each(|warp| warp.borrow_mut().clear());
         self.shared.borrow_mut().begin();
         self.checked(|checker| checker.begin(index as u32));
@@ -165,6 +169,16 @@ impl Block {
         self.schedule.borrow_mut()
     }
 
+    /// The barriers in shared memory.
+    pub(crate) fn mbarriers(&self) -> std::cell::RefMut<'_, Mbarriers> {
+        self.mbarriers.borrow_mut()
+    }
+
+    /// Whether a fault has ended the block.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.get()
+    }
+
     /// Runs `f` on the checker, if there is one.
     pub(crate) fn checked<R>(&self, f: impl FnOnce(&mut Checker) -> R) -> Option<R> {
         self.checker
@@ -188,7 +202,7 @@ impl Block {
     /// Inlined into the kernel, like all that leads here: a function that is entered before a switch and
     /// left after it costs a mispredicted return.
     #[inline(always)]
-    fn suspend(&self) {
+    pub(crate) fn suspend(&self) {
         let (thread, yielder) = (self.thread.get(), self.yielder.get());
         // SAFETY: the yielder of the coroutine this runs on, which is alive while it runs.
         unsafe { (*yielder).suspend(()) };
@@ -316,6 +330,12 @@ impl Block {
                 waiting.push((number as u32 * WARP + lane, name, call.location));
             }
         }
+        let mbarriers = self.mbarriers.borrow();
+        waiting.extend(
+            mbarriers
+                .waiting()
+                .map(|(thread, location)| (thread, "an mbarrier".to_owned(), location)),
+        );
         waiting.sort_by_key(|(thread, ..)| *thread);
         let (thread, _, location) = *waiting.first()?;
         let mut places: Vec<(&str, &Location<'_>, Vec<u32>)> = Vec::new();
@@ -469,6 +489,27 @@ pub(crate) fn mma(signs: Signs, acc: &mut [i32; 4], a: [u32; 4], b: [u32; 2]) {
     let registers = [c0, c1, c2, c3, a[0], a[1], a[2], a[3], b[0], b[1]];
     let sums: [u32; 4] = warp(Operation::Mma(signs), FULL_MASK, registers);
     *acc = sums.map(|sum| sum as i32);
+}
+
+/// The meeting of a warp before a `wgmma`.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn meet_for_product() {
+    let [] = warp(Operation::Wgmma, FULL_MASK, []);
+}
+
+/// The meeting of a warp before a `wgmma` of registers: those of the lane's quad.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn gather_for_product(a: [u32; 4]) -> [u32; 16] {
+    warp(Operation::WgmmaRegisters, FULL_MASK, a)
+}
+
+/// The meeting of a warp at `wgmma::wait_group`.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn meet_for_wait() {
+    let [] = warp(Operation::WgmmaWait, FULL_MASK, []);
 }
 
 /// Host body of `ldmatrix`.

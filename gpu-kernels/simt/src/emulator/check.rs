@@ -18,6 +18,7 @@ pub(crate) struct Checker {
     block: u32,
     pub(crate) clock: Clock,
     copies: Vec<Copies>,
+    products: Vec<Products>,
     unwritten: Unwritten,
 }
 
@@ -49,6 +50,47 @@ struct Copies {
     groups: Vec<Vec<Transfer>>,
 }
 
+/// What the products of a warp read that have not been waited for.
+#[derive(Clone, Default)]
+struct Products {
+    /// Reads since the last commit.
+    open: Vec<TileRead>,
+    /// Committed groups, oldest first.
+    groups: Vec<Vec<TileRead>>,
+}
+
+/// Bytes of a tile that a product reads.
+#[derive(Clone, Copy)]
+struct TileRead {
+    address: usize,
+    size: usize,
+    /// What they held when the product started.
+    words: [u32; 8],
+    region: *const Region,
+    location: &'static Location<'static>,
+}
+
+impl TileRead {
+    /// What the bytes hold now.
+    fn load(&self) -> [u32; 8] {
+        let mut words = [0; 8];
+        for (half, words) in words.chunks_mut(4).enumerate() {
+            words.copy_from_slice(&access::load_words(self.address + 16 * half, 16));
+        }
+        words
+    }
+
+    fn access(&self) -> Access<'_> {
+        Access {
+            address: self.address,
+            size: self.size,
+            // SAFETY: regions live as long as the block.
+            region: unsafe { &*self.region },
+            location: self.location,
+        }
+    }
+}
+
 /// An asynchronous copy on its way.
 #[derive(Clone)]
 struct Transfer {
@@ -69,6 +111,7 @@ impl Checker {
             block: 0,
             clock: Clock::new(threads),
             copies: vec![Copies::default(); threads as usize],
+            products: vec![Products::default(); threads as usize],
             unwritten: Unwritten::default(),
         }
     }
@@ -78,6 +121,7 @@ impl Checker {
         self.block = block;
         self.clock.begin(block);
         self.copies.fill(Copies::default());
+        self.products.fill(Products::default());
         self.unwritten.shared = None;
     }
 
@@ -186,6 +230,33 @@ impl Checker {
         Ok(())
     }
 
+    fn start_product(&mut self, thread: u32, mut read: TileRead) -> Result<(), Raised> {
+        self.read(thread, Kind::Read, &read.access())?;
+        read.words = read.load();
+        self.products[thread as usize].open.push(read);
+        Ok(())
+    }
+
+    fn commit_products(&mut self, thread: u32) {
+        let products = &mut self.products[thread as usize];
+        products.groups.push(std::mem::take(&mut products.open));
+    }
+
+    /// The tiles were read until now.
+    fn wait_products(&mut self, thread: u32, keep: usize) -> Result<(), Raised> {
+        let groups = &mut self.products[thread as usize].groups;
+        let keep = groups.len().saturating_sub(keep);
+        let done: Vec<TileRead> = groups.drain(..keep).flatten().collect();
+        for read in done {
+            self.read(thread, Kind::Read, &read.access())?;
+            if read.load() != read.words {
+                let detail = "they were overwritten before the product was waited for";
+                return Err(read.access().raised(FaultKind::SharedRace, detail));
+            }
+        }
+        Ok(())
+    }
+
     fn commit_copies(&mut self, thread: u32) {
         let copies = &mut self.copies[thread as usize];
         copies.groups.push(std::mem::take(&mut copies.open));
@@ -269,7 +340,7 @@ impl Access<'_> {
     /// Checks that no copy is on its way to these bytes.
     fn arrived(&self, kind: FaultKind) -> Result<(), Raised> {
         if self.shadow(|shadow| shadow.is_arriving(self.address, self.size)) {
-            return Err(self.raised(kind, "a cp.async to them has not been waited for"));
+            return Err(self.raised(kind, "an asynchronous copy to them has not been waited for"));
         }
         Ok(())
     }
@@ -369,6 +440,57 @@ pub(crate) fn start_copy(dst: &Access<'_>, src: &Access<'_>) {
         location: src.location,
     };
     checked(|checker, thread| checker.start_copy(thread, copy));
+}
+
+/// A copy to these bytes is on its way.
+pub(crate) fn depart(region: *const Region, address: usize, size: usize) {
+    mark_arriving(region, address, size, true);
+}
+
+/// The copy to these bytes has arrived.
+pub(crate) fn land(region: *const Region, address: usize, size: usize) {
+    mark_arriving(region, address, size, false);
+}
+
+fn mark_arriving(region: *const Region, address: usize, size: usize, arriving: bool) {
+    let at = Access {
+        address,
+        size,
+        // SAFETY: regions live as long as the launch or block.
+        region: unsafe { &*region },
+        location: Location::caller(),
+    };
+    at.shadow(|shadow| shadow.mark_arriving(address, size, arriving));
+}
+
+/// Notes that a product of the running thread's warp reads these bytes until it is waited for.
+pub(crate) fn start_product(
+    region: *const Region,
+    address: usize,
+    size: usize,
+    location: &'static Location<'static>,
+) {
+    let read = TileRead {
+        address,
+        size,
+        words: [0; 8],
+        region,
+        location,
+    };
+    checked(|checker, thread| checker.start_product(thread, read));
+}
+
+/// Closes the running thread's current group of products.
+pub(crate) fn commit_products() {
+    checked(|checker, thread| {
+        checker.commit_products(thread);
+        Ok(())
+    });
+}
+
+/// All but the last `keep` groups of products of the running thread have ended.
+pub(crate) fn wait_products(keep: usize) {
+    checked(|checker, thread| checker.wait_products(thread, keep));
 }
 
 /// Closes the running thread's current group of copies.

@@ -8,8 +8,9 @@ use crate::thread::{FULL_MASK, WARP};
 /// Registers a lane brings to a warp operation and takes from it.
 ///
 /// A value goes in and comes out in the first one or two; a shuffle's lane argument is the third. An
-/// `mma` brings four sums, four words of A and two of B, and takes four sums.
-type Registers = [u32; 10];
+/// `mma` brings four sums, four words of A and two of B, and takes four sums; a `wgmma` brings four words of A
+/// and takes those of its quad.
+type Registers = [u32; 16];
 
 /// How a lane came to a warp operation.
 #[derive(Clone, Copy)]
@@ -53,7 +54,7 @@ impl Warp {
             alike: true,
             first: None,
             calls: [None; WARP as usize],
-            registers: [[0; 10]; WARP as usize],
+            registers: [[0; 16]; WARP as usize],
         }
     }
 
@@ -144,6 +145,9 @@ pub(crate) enum Operation {
     Reduce(Reduction),
     Ldmatrix { count: u8, transposed: bool },
     Mma(Signs),
+    Wgmma,
+    WgmmaRegisters,
+    WgmmaWait,
 }
 
 /// Where a shuffle reads.
@@ -178,7 +182,14 @@ pub(crate) enum Signs {
 impl Operation {
     /// Whether every lane of the warp must come, by the same call (`.aligned`).
     pub(crate) fn is_aligned(self) -> bool {
-        matches!(self, Self::Ldmatrix { .. } | Self::Mma(_))
+        matches!(
+            self,
+            Self::Ldmatrix { .. }
+                | Self::Mma(_)
+                | Self::Wgmma
+                | Self::WgmmaRegisters
+                | Self::WgmmaWait
+        )
     }
 
     /// Whether what lanes wrote before it is seen by the others after it. Shuffles, votes and reductions
@@ -206,6 +217,8 @@ impl Operation {
             Self::Reduce(Reduction::Xor) => "reduce_xor",
             Self::Ldmatrix { .. } => "ldmatrix",
             Self::Mma(_) => "mma",
+            Self::Wgmma | Self::WgmmaRegisters => "wgmma",
+            Self::WgmmaWait => "wgmma::wait_group",
         }
     }
 
@@ -214,7 +227,8 @@ impl Operation {
     /// Fails with the reason if a lane asks for what is undefined.
     fn perform(self, members: u32, warp: &mut [Registers; WARP as usize]) -> Result<(), String> {
         match self {
-            Self::Sync => {}
+            Self::Sync | Self::Wgmma | Self::WgmmaWait => {}
+            Self::WgmmaRegisters => gather(warp),
             Self::Shuffle(mode) => shuffle(mode, members, warp)?,
             Self::Ballot | Self::Any | Self::All => {
                 let votes =
@@ -288,6 +302,17 @@ fn shuffle(
     Ok(())
 }
 
+/// `wgmma`: each lane gets the four words of each lane of its quad.
+fn gather(warp: &mut [Registers; WARP as usize]) {
+    for quad in warp.as_chunks_mut::<4>().0 {
+        let mut all = [0; 16];
+        for (words, registers) in all.chunks_mut(4).zip(&*quad) {
+            words.copy_from_slice(&registers[..4]);
+        }
+        quad.fill(all);
+    }
+}
+
 /// `ldmatrix`: lane `8 m + r` brought row `r` of matrix `m` in its first four registers.
 fn distribute(count: usize, transposed: bool, warp: &mut [Registers; WARP as usize]) {
     let rows = (*warp).map(|registers| [registers[0], registers[1], registers[2], registers[3]]);
@@ -340,11 +365,11 @@ fn multiply<const A_SIGNED: bool, const B_SIGNED: bool>(warp: &mut [Registers; W
 
 /// 32 bytes along k as 16-bit numbers, in an order of its own.
 #[cfg(target_arch = "x86_64")]
-type Widened = [std::arch::x86_64::__m128i; 4];
+pub(super) type Widened = [std::arch::x86_64::__m128i; 4];
 
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn widen<const SIGNED: bool>(words: [u32; 8]) -> Widened {
+pub(super) fn widen<const SIGNED: bool>(words: [u32; 8]) -> Widened {
     use std::arch::x86_64::{
         _mm_cmpgt_epi8, _mm_setzero_si128, _mm_unpackhi_epi8, _mm_unpacklo_epi8,
     };
@@ -371,7 +396,7 @@ fn widen<const SIGNED: bool>(words: [u32; 8]) -> Widened {
 /// Dot products of a row with eight columns. 32 products below 2^16 in magnitude: the sums are exact.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn dots(row: &Widened, columns: &[Widened; 8]) -> [i32; 8] {
+pub(super) fn dots(row: &Widened, columns: &[Widened; 8]) -> [i32; 8] {
     use std::arch::x86_64::{
         _mm_add_epi32, _mm_madd_epi16, _mm_unpackhi_epi32, _mm_unpackhi_epi64, _mm_unpacklo_epi32,
         _mm_unpacklo_epi64,
@@ -393,10 +418,10 @@ fn dots(row: &Widened, columns: &[Widened; 8]) -> [i32; 8] {
 
 /// 32 bytes along k as 16-bit numbers.
 #[cfg(not(target_arch = "x86_64"))]
-type Widened = [i16; 32];
+pub(super) type Widened = [i16; 32];
 
 #[cfg(not(target_arch = "x86_64"))]
-fn widen<const SIGNED: bool>(words: [u32; 8]) -> Widened {
+pub(super) fn widen<const SIGNED: bool>(words: [u32; 8]) -> Widened {
     let bytes: [u8; 32] = bytemuck::cast(words);
     bytes.map(|byte| {
         if SIGNED {
@@ -409,7 +434,7 @@ fn widen<const SIGNED: bool>(words: [u32; 8]) -> Widened {
 
 /// Dot products of a row with eight columns. 32 products below 2^16 in magnitude: the sums are exact.
 #[cfg(not(target_arch = "x86_64"))]
-fn dots(row: &Widened, columns: &[Widened; 8]) -> [i32; 8] {
+pub(super) fn dots(row: &Widened, columns: &[Widened; 8]) -> [i32; 8] {
     columns.each_ref().map(|column| {
         row.iter()
             .zip(column)

@@ -21,6 +21,8 @@
 //! | `block` | the state of the block being run: who waits where |
 //! | `barrier` | barriers of a block |
 //! | `collective` | warp operations: who meets, and what they compute |
+//! | `mbarrier` | barriers in shared memory, and copies that arrive at them |
+//! | `wgmma` | products of a warpgroup |
 //! | `schedule` | who may run, and in which order |
 //! | `scheduler` | the coroutines that run them |
 //! | `stack` | the stacks of the coroutines |
@@ -37,11 +39,13 @@ pub(crate) mod check;
 mod clock;
 mod collective;
 mod fault;
+pub(crate) mod mbarrier;
 pub mod memory;
 mod schedule;
 mod scheduler;
 mod shadow;
 mod stack;
+pub(crate) mod wgmma;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
