@@ -13,8 +13,8 @@ use simt::prelude::*;
 pub const BLOCK: usize = 256;
 /// 16-byte accesses in flight a thread, in the memory kernels.
 const IN_FLIGHT: usize = 8;
-/// Vectors that a block of [`ceiling_copy`](fn@ceiling_copy) moves at a time.
-pub const COPY_TILE: usize = IN_FLIGHT * BLOCK;
+/// Vectors that a block of [`ceiling_read`](fn@ceiling_read) takes at a time.
+const TILE: usize = IN_FLIGHT * BLOCK;
 /// All lanes of a warp.
 const WARP: u32 = u32::MAX;
 
@@ -37,6 +37,39 @@ const fn next_salt(salt: u32) -> u32 {
     salt.wrapping_mul(0x0019_660D).wrapping_add(0x3C6E_F35F)
 }
 
+/// Adds the words of a tile of [`TILE`] vectors, as far as it lies below `n`, to `total`.
+#[inline(always)]
+fn add_tile(source: Global<U32x4>, tile: usize, n: usize, mut total: u32) -> u32 {
+    let first = tile + thread::thread_idx_x() as usize;
+    let mut vectors = [U32x4([0; 4]); IN_FLIGHT];
+    if tile + TILE <= n {
+        for i in 0..IN_FLIGHT {
+            vectors[i] = source.read_stream(first + i * BLOCK);
+        }
+    } else {
+        for i in 0..IN_FLIGHT {
+            if first + i * BLOCK < n {
+                vectors[i] = source.read_stream(first + i * BLOCK);
+            }
+        }
+    }
+    for i in 0..IN_FLIGHT {
+        for j in 0..4 {
+            total = total.wrapping_add(vectors[i].0[j]);
+        }
+    }
+    total
+}
+
+/// Adds the sum of a warp's totals to `sum[0]`.
+#[inline(always)]
+fn add_totals(sum: GlobalMut<u32>, total: u32) {
+    let total = warp::reduce_add(WARP, total);
+    if thread::lane_id() == 0 {
+        sum.atomic_add(0, total, Order::Relaxed, Scope::Device);
+    }
+}
+
 /// DRAM read. Adds the sum of all words of `source[..n]`, modulo 2^32, to `sum[0]`.
 ///
 /// Counts as `16 n` bytes read. A thread has eight 16-byte loads in flight; a warp adds to `sum`
@@ -45,61 +78,45 @@ const fn next_salt(salt: u32) -> u32 {
 pub fn ceiling_read(source: Global<U32x4>, sum: GlobalMut<u32>, n: u64) {
     let mut total = 0u32;
     let n = n as usize;
-    let mut tile = thread::block_idx_x() as usize * IN_FLIGHT * BLOCK;
+    let mut tile = thread::block_idx_x() as usize * TILE;
     while tile < n {
-        let first = tile + thread::thread_idx_x() as usize;
-        let mut vectors = [U32x4([0; 4]); IN_FLIGHT];
-        if tile + IN_FLIGHT * BLOCK <= n {
-            for i in 0..IN_FLIGHT {
-                vectors[i] = source.read_stream(first + i * BLOCK);
-            }
-        } else {
-            for i in 0..IN_FLIGHT {
-                if first + i * BLOCK < n {
-                    vectors[i] = source.read_stream(first + i * BLOCK);
-                }
-            }
-        }
-        for i in 0..IN_FLIGHT {
-            for j in 0..4 {
-                total = total.wrapping_add(vectors[i].0[j]);
-            }
-        }
-        tile += thread::grid_dim_x() as usize * IN_FLIGHT * BLOCK;
+        total = add_tile(source, tile, n, total);
+        tile += thread::grid_dim_x() as usize * TILE;
     }
-    let total = warp::reduce_add(WARP, total);
-    if thread::lane_id() == 0 {
-        sum.atomic_add(0, total, Order::Relaxed, Scope::Device);
+    add_totals(sum, total);
+}
+
+/// L2 read. Adds `passes` times the sum of all words of `source[..n]`, modulo 2^32, to `sum[0]`.
+///
+/// Counts as `16 n passes` bytes read from L2 where `source[..n]` fits it. The loads leave nothing in
+/// L1, and unless the tiles are a multiple of the blocks a block meets others in each pass. Any grid
+/// covers any `n`.
+#[kernel(block = 256, requires(n <= source.len() as u64, sum.len() >= 1))]
+pub fn ceiling_l2_read(source: Global<U32x4>, sum: GlobalMut<u32>, n: u64, passes: u32) {
+    let mut total = 0u32;
+    let n = n as usize;
+    let tiles = n.div_ceil(TILE);
+    let mut tile = thread::block_idx_x() as usize;
+    for _ in 0..passes {
+        while tile < tiles {
+            total = add_tile(source, tile * TILE, n, total);
+            tile += thread::grid_dim_x() as usize;
+        }
+        tile -= tiles;
     }
+    add_totals(sum, total);
 }
 
 /// DRAM copy. `target[i] = source[i]` for `i` below `n`.
 ///
-/// Counts as `32 n` bytes, read and written. A thread has eight 16-byte loads in flight. Any grid
-/// covers any `n`. On an H200 a tile a block gave 3.98 TB/s, blocks that stay 3.84, one vector a
-/// thread 3.12.
+/// Counts as `32 n` bytes, read and written. Any grid covers any `n`; a thread for each vector is
+/// fastest. On an H200, 2 GiB: one vector a thread with streaming stores 4.24 TB/s, as much as the
+/// driver's own copy; with plain stores 3.11; eight vectors in flight a thread 3.93; blocks that stay
+/// and go round 3.93.
 #[kernel(block = 256, requires(n <= source.len() as u64, n <= target.len() as u64))]
 pub fn ceiling_copy(source: Global<U32x4>, target: GlobalMut<U32x4>, n: u64) {
-    let n = n as usize;
-    let mut tile = thread::block_idx_x() as usize * IN_FLIGHT * BLOCK;
-    while tile < n {
-        let first = tile + thread::thread_idx_x() as usize;
-        if tile + IN_FLIGHT * BLOCK <= n {
-            let mut vectors = [U32x4([0; 4]); IN_FLIGHT];
-            for i in 0..IN_FLIGHT {
-                vectors[i] = source.read_stream(first + i * BLOCK);
-            }
-            for i in 0..IN_FLIGHT {
-                target.write_stream(first + i * BLOCK, vectors[i]);
-            }
-        } else {
-            for i in 0..IN_FLIGHT {
-                if first + i * BLOCK < n {
-                    target.write_stream(first + i * BLOCK, source.read_stream(first + i * BLOCK));
-                }
-            }
-        }
-        tile += thread::grid_dim_x() as usize * IN_FLIGHT * BLOCK;
+    for i in grid::stride::<1>(n as usize) {
+        target.write_stream(i, source.read(i));
     }
 }
 
@@ -173,7 +190,7 @@ pub const MMA_PER_ROUND: u64 = (MMA_ROWS * MMA_COLUMNS * 16 * 8 * 32) as u64;
 ///
 /// Counts as [`MMA_PER_ROUND`] multiply-accumulates an item and round. Operands are random bytes,
 /// because power, and with it the clock, depends on them. One item a warp: `items` should be the
-/// warps of the grid. `mma.sync` reaches about 61 % of what `wgmma` does on sm_90.
+/// warps of the grid. `mma.sync` reaches about 61 % of what `wgmma` does on sm_90 ([`ceiling_wgmma`](fn@ceiling_wgmma)).
 #[kernel(block = 256, requires(items as usize * 32 <= out.len()))]
 pub fn ceiling_mma(out: GlobalMut<u32>, items: u32, rounds: u32) {
     let lane = thread::lane_id();
@@ -216,6 +233,70 @@ pub fn ceiling_mma(out: GlobalMut<u32>, items: u32, rounds: u32) {
         }
         out.write(seed as usize, fold);
         item += (grid::global_size() / 32) as u32;
+    }
+}
+
+/// Rows of D that a block of [`ceiling_wgmma`](fn@ceiling_wgmma) multiplies, 64 for each of its warpgroups.
+const WGMMA_ROWS: usize = 128;
+/// Columns of D of a block of [`ceiling_wgmma`](fn@ceiling_wgmma).
+const WGMMA_COLUMNS: usize = 256;
+/// Bytes of the tiles of [`ceiling_wgmma`](fn@ceiling_wgmma).
+const WGMMA_BYTES: usize = (WGMMA_ROWS + WGMMA_COLUMNS) * bulk::TILE_WIDTH;
+/// Multiply-accumulates (8 x 8 bits into 32) of an item of [`ceiling_wgmma`](fn@ceiling_wgmma) in a round.
+pub const WGMMA_PER_ROUND: u64 = (WGMMA_ROWS * WGMMA_COLUMNS * bulk::TILE_WIDTH) as u64;
+/// Outputs of an item of [`ceiling_wgmma`](fn@ceiling_wgmma), one a thread.
+pub const WGMMA_OUTPUTS: usize = 256;
+
+/// Int8 tensor cores by `wgmma`. Each item, a block's work, sums `rounds` times the product of 128 x 128 signed
+/// bytes with 128 x 256 unsigned bytes, in two warpgroups with both operands in shared memory; each thread folds
+/// its share into one word of `out`.
+///
+/// Counts as [`WGMMA_PER_ROUND`] multiply-accumulates an item and round. Operands are random bytes: power, and
+/// with it the clock, depends on them.
+#[kernel(
+    block = 256,
+    shared = WGMMA_BYTES as u32,
+    arch = "sm_90a",
+    requires(items as usize * WGMMA_OUTPUTS <= out.len())
+)]
+pub fn ceiling_wgmma(out: GlobalMut<u32>, items: u32, rounds: u32) {
+    let tiles = Shared::<u8>::dynamic(0);
+    let thread = thread::thread_idx_x();
+    let a = wgmma::Tile::new(tiles).from_row(wgmma::M * (thread / 128) as usize);
+    let b = wgmma::Tile::new(tiles.offset(WGMMA_ROWS * bulk::TILE_WIDTH));
+    let mut item = thread::block_idx_x();
+    while item < items {
+        thread::sync_threads();
+        for i in 0..WGMMA_BYTES / 16 / 256 {
+            let piece = thread as usize + 256 * i;
+            let mut words = [0; 4];
+            for j in 0..4 {
+                words[j] = operand(item, (4 * piece + j) as u32);
+            }
+            let (row, byte) = (piece / 8, piece % 8 * 16);
+            let at = bulk::tile_offset(row, byte);
+            tiles.cast::<U32x4>().write(at / 16, U32x4(words));
+        }
+        bulk::fence_async();
+        thread::sync_threads();
+        let mut sums = [0i32; WGMMA_COLUMNS / 2];
+        wgmma::pin(&mut sums);
+        for _ in 0..rounds {
+            wgmma::fence();
+            for step in 0..wgmma::STEPS {
+                wgmma::s8u8(&mut sums, a.step(step), b.step(step));
+            }
+            wgmma::commit();
+            wgmma::wait_group::<1>();
+        }
+        wgmma::wait_group::<0>();
+        wgmma::pin(&mut sums);
+        let mut fold = 0u32;
+        for i in 0..sums.len() {
+            fold = fold.rotate_left(1) ^ sums[i] as u32;
+        }
+        out.write(item as usize * WGMMA_OUTPUTS + thread as usize, fold);
+        item += thread::grid_dim_x();
     }
 }
 
@@ -270,12 +351,12 @@ const fn next_factor(x: u64) -> u64 {
 /// What each ceiling kernel has to compute, by plain loops.
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod reference {
-    use simt::U32x4;
     use simt::mma::m16n8k32::{A, B, C};
+    use simt::{U32x4, bulk, wgmma};
 
     use super::{
-        CLMAD_CHAINS, MMA_COLUMNS, MMA_ROWS, WIDE_COLUMNS, WIDE_PRODUCTS, WIDE_ROWS, next_factor,
-        next_salt, operand,
+        CLMAD_CHAINS, MMA_COLUMNS, MMA_ROWS, WGMMA_COLUMNS, WGMMA_OUTPUTS, WGMMA_ROWS,
+        WIDE_COLUMNS, WIDE_PRODUCTS, WIDE_ROWS, next_factor, next_salt, operand,
     };
     use crate::gf128::reference::carryless;
 
@@ -374,6 +455,43 @@ pub mod reference {
                 }
             }
         }
+    }
+
+    /// [`super::ceiling_wgmma`](fn@super::ceiling_wgmma): the outputs of the 256 threads of one item.
+    #[must_use]
+    pub fn wgmma(item: u32, rounds: u32) -> [u32; WGMMA_OUTPUTS] {
+        let byte = |row: usize, k: usize| {
+            let word = operand(item, (row * bulk::TILE_WIDTH + k) as u32 / 4);
+            word.to_le_bytes()[k % 4]
+        };
+        let (a, b): (Vec<Vec<i32>>, Vec<Vec<i32>>) = (
+            (0..WGMMA_ROWS)
+                .map(|row| {
+                    (0..bulk::TILE_WIDTH)
+                        .map(|k| i32::from(byte(row, k) as i8))
+                        .collect()
+                })
+                .collect(),
+            (WGMMA_ROWS..WGMMA_ROWS + WGMMA_COLUMNS)
+                .map(|row| {
+                    (0..bulk::TILE_WIDTH)
+                        .map(|k| i32::from(byte(row, k)))
+                        .collect()
+                })
+                .collect(),
+        );
+        std::array::from_fn(|thread| {
+            (0..WGMMA_COLUMNS / 2).fold(0u32, |fold, register| {
+                let (row, column) = wgmma::D::position(thread as u32 % 128, register as u32);
+                let row = wgmma::M * (thread / 128) + row as usize;
+                let dot: i32 = a[row]
+                    .iter()
+                    .zip(&b[column as usize])
+                    .map(|(a, b)| a * b)
+                    .sum();
+                fold.rotate_left(1) ^ (dot as u32).wrapping_mul(rounds)
+            })
+        })
     }
 
     /// [`super::ceiling_clmad`](fn@super::ceiling_clmad): the output of one item.

@@ -104,7 +104,7 @@ impl Field128 for Ghash {
     #[inline(always)]
     fn reduce<const METHOD: u32>([r0, r1, r2, r3]: [u64; 4]) -> Self {
         const P: u64 = 0x87;
-        if METHOD == method::INTEGER {
+        if method::reduces_by_shifts(METHOD) {
             let low = |v: u64| v ^ v << 1 ^ v << 2 ^ v << 7;
             let high = |v: u64| v >> 63 ^ v >> 62 ^ v >> 57;
             let r2 = r2 ^ high(r3);

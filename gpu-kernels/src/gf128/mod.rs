@@ -14,12 +14,14 @@
 //!
 //! # Methods
 //!
-//! A product is made by one of three [`method`]s, which give the same bits. A sum of products stays
-//! [`Unreduced`] and is reduced once. On a CPU the operators use the integer method: a fixed
+//! A product is made by one of five [`method`]s, which give the same bits, or bit-sliced by
+//! [`gf128_mul_bitsliced`](fn@gf128_mul_bitsliced). A sum of products stays [`Unreduced`] and is reduced
+//! once. On a CPU the operators use the integer method: a fixed
 //! sequence of shifts, masks, XORs and 64-bit multiplications, so that no branch and no address
 //! depends on the operands. On a GPU they use `clmad`. `==` may stop at the first difference: compare
 //! tags as bytes, in constant time.
 
+mod bitsliced;
 mod ghash;
 mod kernels;
 mod polyval;
@@ -29,6 +31,7 @@ pub mod reference;
 #[cfg(test)]
 mod tests;
 
+pub use bitsliced::gf128_mul_bitsliced;
 pub use ghash::Ghash;
 pub use kernels::*;
 pub use polyval::Polyval;

@@ -147,7 +147,7 @@ impl Field128 for Polyval {
     #[inline(always)]
     fn reduce<const METHOD: u32>([r0, r1, r2, r3]: [u64; 4]) -> Self {
         const P: u64 = 0xC2 << 56;
-        if METHOD == method::INTEGER {
+        if method::reduces_by_shifts(METHOD) {
             let low = |v: u64| v << 63 ^ v << 62 ^ v << 57;
             let high = |v: u64| v ^ v >> 1 ^ v >> 2 ^ v >> 7;
             let r1 = r1 ^ low(r0);

@@ -8,13 +8,40 @@ use simt::clmul;
 
 /// How a product of two elements is made: the value of the `METHOD` const generic.
 pub mod method {
-    /// Four 64 x 64 products, eight `clmad`; reduced by four more.
+    /// Four products of 64 x 64 bits, eight `clmad`; reduced by four more.
     pub const SCHOOLBOOK: u32 = 0;
-    /// Three 64 x 64 products, six `clmad`; reduced by four more.
+    /// Three products of 64 x 64 bits, six `clmad`; reduced by four more.
     pub const KARATSUBA: u32 = 1;
     /// Karatsuba by integer multiplications with holes, reduced by shifts: for a GPU or a driver
     /// without `clmad`, and for CPUs, where it takes the same time for all operands.
     pub const INTEGER: u32 = 2;
+    /// The products of [`SCHOOLBOOK`], reduced by shifts.
+    pub const SCHOOLBOOK_SHIFT: u32 = 3;
+    /// The products of [`KARATSUBA`], reduced by shifts.
+    pub const KARATSUBA_SHIFT: u32 = 4;
+
+    /// Whether a product is four products of halves, added in place.
+    #[must_use]
+    pub const fn is_schoolbook(method: u32) -> bool {
+        method == SCHOOLBOOK || method == SCHOOLBOOK_SHIFT
+    }
+
+    /// Whether sums are reduced by shifts and XOR, and not by `clmad`.
+    #[must_use]
+    pub const fn reduces_by_shifts(method: u32) -> bool {
+        method >= INTEGER
+    }
+
+    /// `CLMAD` instructions of a sum of `terms` products and its reduction.
+    #[must_use]
+    pub const fn clmad(method: u32, terms: u64) -> u64 {
+        let product = match method {
+            SCHOOLBOOK | SCHOOLBOOK_SHIFT => 8,
+            KARATSUBA | KARATSUBA_SHIFT => 6,
+            _ => 0,
+        };
+        terms * product + if reduces_by_shifts(method) { 0 } else { 4 }
+    }
 
     /// What the operators of the fields use on this target.
     pub const DEFAULT: u32 = if cfg!(target_arch = "nvptx64") {
@@ -113,7 +140,7 @@ impl<F: Field128, const METHOD: u32> Unreduced<F, METHOD> {
     #[must_use]
     pub fn add_product(self, a: F, b: F) -> Self {
         let ([a0, a1], [b0, b1]) = (a.limbs(), b.limbs());
-        if METHOD == method::SCHOOLBOOK {
+        if method::is_schoolbook(METHOD) {
             let ([mut r0, mut r1], [mut r2, mut r3]) = (self.low, self.high);
             r0 = clmul::clmad_lo(a0, b0, r0);
             r1 = clmul::clmad_hi(a0, b0, r1);
@@ -143,7 +170,7 @@ impl<F: Field128, const METHOD: u32> Unreduced<F, METHOD> {
     #[must_use]
     pub fn limbs(self) -> [u64; 4] {
         let ([l0, l1], [m0, m1], [h0, h1]) = (self.low, self.middle, self.high);
-        if METHOD == method::SCHOOLBOOK {
+        if method::is_schoolbook(METHOD) {
             [l0, l1, h0, h1]
         } else {
             // a0 b1 + a1 b0 = (a0 + a1)(b0 + b1) + a0 b0 + a1 b1

@@ -38,6 +38,8 @@ macro_rules! field_suite {
                     prop_assert_eq!(a.mul_with::<{ method::SCHOOLBOOK }>(b), product);
                     prop_assert_eq!(a.mul_with::<{ method::KARATSUBA }>(b), product);
                     prop_assert_eq!(a.mul_with::<{ method::INTEGER }>(b), product);
+                    prop_assert_eq!(a.mul_with::<{ method::SCHOOLBOOK_SHIFT }>(b), product);
+                    prop_assert_eq!(a.mul_with::<{ method::KARATSUBA_SHIFT }>(b), product);
                     prop_assert_eq!(a * b, product);
                 }
 
@@ -116,6 +118,7 @@ macro_rules! field_suite {
                         assert_eq!(a.mul_with::<{ method::SCHOOLBOOK }>(b), product, "x^{i} x^{j}");
                         assert_eq!(a.mul_with::<{ method::KARATSUBA }>(b), product, "x^{i} x^{j}");
                         assert_eq!(a.mul_with::<{ method::INTEGER }>(b), product, "x^{i} x^{j}");
+                        assert_eq!(a.mul_with::<{ method::KARATSUBA_SHIFT }>(b), product, "x^{i} x^{j}");
                     }
                 }
             }

@@ -2,7 +2,8 @@
 
 use crate::harness::{self, Buffer, Emulator};
 use gpu_kernels::ceilings::{
-    BLOCK, ceiling_clmad, ceiling_copy, ceiling_imad_wide, ceiling_mma, ceiling_read, reference,
+    BLOCK, ceiling_clmad, ceiling_copy, ceiling_imad_wide, ceiling_l2_read, ceiling_mma,
+    ceiling_read, reference,
 };
 use simt::emulator::Mode;
 use simt::launch::Grid;
@@ -41,6 +42,38 @@ fn read_adds_every_word_once() {
                     sum.download(),
                     [reference::read(&source).wrapping_add(5)],
                     "{mode:?}, n = {n}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn l2_read_adds_every_word_once_a_pass() {
+    for mode in harness::modes() {
+        for n in SIZES {
+            for (grid, passes) in [(1, 0), (1, 2), (3, 5)] {
+                let queue = Emulator(mode);
+                let source = vectors(n as u64, n);
+                let device_source = queue.upload(&source);
+                let mut sum = queue.upload(&[5u32]);
+                ceiling_l2_read::launch(
+                    &queue,
+                    ceiling_l2_read::Variant,
+                    Grid::x(grid),
+                    &device_source,
+                    &mut sum,
+                    n as u64,
+                    passes,
+                )
+                .unwrap();
+                let expected = reference::read(&source)
+                    .wrapping_mul(passes)
+                    .wrapping_add(5);
+                assert_eq!(
+                    sum.download(),
+                    [expected],
+                    "{mode:?}, n = {n}, {passes} passes"
                 );
             }
         }

@@ -2,7 +2,8 @@
 
 use crate::harness::{self, Buffer, Emulator};
 use gpu_kernels::gf128::{
-    Ghash, Polyval, gf128_mul, gf128_mul_add, polyval_mul, polyval_mul_add, reference,
+    Ghash, Polyval, gf128_matmul, gf128_mul, gf128_mul_add, gf128_mul_bitsliced, polyval_mul,
+    polyval_mul_add, reference,
 };
 use proptest::prelude::*;
 use rand_chacha::rand_core::Rng;
@@ -118,7 +119,7 @@ macro_rules! kernel_suite {
                 assert!(harness::refusal(mul(13)).contains("n <= c.len()"));
                 assert!(harness::refusal(mul(17)).contains("n <= b.len()"));
                 assert!(harness::refusal(mul(21)).contains("n <= a.len()"));
-                harness::refusal($mul::launch(&queue, $mul::Variant { method: 3 }, Grid::x(1), &a, &b, &mut c, 1));
+                harness::refusal($mul::launch(&queue, $mul::Variant { method: 9 }, Grid::x(1), &a, &b, &mut c, 1));
 
                 let variant = $mul_add::Variant::ALL[0];
                 let mut mul_add = |n, terms| $mul_add::launch(&queue, variant, Grid::x(1), &a, &b, &mut c, n, terms);
@@ -145,3 +146,131 @@ kernel_suite!(
     polyval_mul_add,
     reference::polyval
 );
+
+#[test]
+fn bit_planes_give_the_product_in_every_mode() {
+    for mode in harness::modes() {
+        for (n, grid) in [(0, 1), (1, 1), (31, 2), (32, 1), (33, 3), (700, 2)] {
+            let queue = Emulator(mode);
+            let elements =
+                |seed| -> Vec<Ghash> { bits(seed, n).into_iter().map(Ghash::from_u128).collect() };
+            let (a, b) = (elements(1), elements(4));
+            let mut c: Buffer<Ghash> = queue.uninit(n);
+            gf128_mul_bitsliced::launch(
+                &queue,
+                gf128_mul_bitsliced::Variant,
+                Grid::x(grid),
+                &queue.upload(&a),
+                &queue.upload(&b),
+                &mut c,
+                n as u64,
+            )
+            .unwrap();
+            let expected: Vec<_> = a
+                .iter()
+                .zip(&b)
+                .map(|(&a, &b)| reference::ghash(a, b))
+                .collect();
+            assert!(c.download() == expected, "{mode:?}, n = {n}");
+        }
+    }
+}
+
+/// Every pair of monomials: each plane of each factor alone.
+#[test]
+fn bit_planes_give_the_product_of_all_monomials() {
+    let queue = Emulator(Mode::Fast);
+    let n = 128 * 128;
+    let monomials = |exponent: fn(usize) -> usize| -> Vec<Ghash> {
+        (0..n).map(|i| Ghash::from_u128(1 << exponent(i))).collect()
+    };
+    let (a, b) = (monomials(|i| i / 128), monomials(|i| i % 128));
+    let mut c: Buffer<Ghash> = queue.uninit(n);
+    gf128_mul_bitsliced::launch(
+        &queue,
+        gf128_mul_bitsliced::Variant,
+        Grid::x(8),
+        &queue.upload(&a),
+        &queue.upload(&b),
+        &mut c,
+        n as u64,
+    )
+    .unwrap();
+    for (i, product) in c.download().into_iter().enumerate() {
+        assert_eq!(
+            product,
+            reference::ghash(a[i], b[i]),
+            "x^{} x^{}",
+            i / 128,
+            i % 128
+        );
+    }
+}
+
+#[test]
+fn matrices_multiply_in_every_mode() {
+    let shapes = [
+        (0, 3, 5),
+        (1, 0, 1),
+        (1, 1, 1),
+        (16, 8, 64),
+        (17, 25, 65),
+        (5, 16, 130),
+        (33, 2, 0),
+    ];
+    for mode in harness::modes() {
+        for &variant in gf128_matmul::Variant::ALL {
+            for (rows, terms, n) in shapes {
+                for grid in [1, 3] {
+                    let queue = Emulator(mode);
+                    let elements = |seed, len| -> Vec<Ghash> {
+                        bits(seed, len).into_iter().map(Ghash::from_u128).collect()
+                    };
+                    let (a, b) = (elements(1, rows * terms), elements(4, terms * n));
+                    let before = elements(7, rows * n);
+                    let mut c = queue.upload(&before);
+                    gf128_matmul::launch(
+                        &queue,
+                        variant,
+                        Grid::x(grid),
+                        &queue.upload(&a),
+                        &queue.upload(&b),
+                        &mut c,
+                        rows as u32,
+                        terms as u32,
+                        n as u64,
+                    )
+                    .unwrap();
+                    let expected: Vec<_> = (0..rows * n)
+                        .map(|i| {
+                            let (row, column) = (i / n, i % n);
+                            (0..terms).fold(before[i], |sum, t| {
+                                sum + reference::ghash(a[row * terms + t], b[t * n + column])
+                            })
+                        })
+                        .collect();
+                    assert!(
+                        c.download() == expected,
+                        "{mode:?}, {variant:?}, {rows} x {terms} x {n}, {grid} blocks"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_matrices_are_refused() {
+    let queue = Emulator(Mode::Fast);
+    let elements = |len| queue.upload(&vec![Ghash::default(); len]);
+    let (a, b, mut c) = (elements(6), elements(8), elements(12));
+    let variant = gf128_matmul::Variant::ALL[0];
+    let mut launch = |rows, terms, n| {
+        gf128_matmul::launch(&queue, variant, Grid::x(1), &a, &b, &mut c, rows, terms, n)
+    };
+    launch(3, 2, 4).unwrap();
+    assert!(harness::refusal(launch(4, 2, 3)).contains("has_terms(a.len()"));
+    assert!(harness::refusal(launch(2, 3, 3)).contains("has_terms(b.len()"));
+    assert!(harness::refusal(launch(4, 1, 4)).contains("has_terms(c.len()"));
+    assert!(harness::refusal(launch(1, 2, u64::MAX)).contains("has_terms"));
+}

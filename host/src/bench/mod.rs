@@ -43,10 +43,14 @@ pub struct Work {
     pub bytes_read: u64,
     /// Bytes of memory that must be written at least once.
     pub bytes_written: u64,
+    /// Bytes that must come from L2 at least, where they are more than those from memory.
+    pub l2_read: u64,
     /// 32 x 32 + 64 bit multiply-adds (`IMAD.WIDE`), over all threads.
     pub imad_wide: u64,
-    /// 8-bit multiply-adds on tensor cores.
+    /// 8-bit multiply-adds on tensor cores, by `mma.sync`.
     pub mma_int8: u64,
+    /// 8-bit multiply-adds on tensor cores, by `wgmma`.
+    pub wgmma_int8: u64,
     /// 64 x 64 bit carry-less multiply-adds, one half of the product each (`CLMAD`), over all
     /// threads.
     pub clmad: u64,
@@ -59,21 +63,27 @@ pub enum Ceiling {
     DramRead,
     /// Bytes a second that memory can be copied at, read and written bytes both counted.
     DramCopy,
+    /// Bytes a second that L2 can be read at.
+    L2Read,
     /// `IMAD.WIDE` a second.
     ImadWide,
     /// 8-bit tensor multiply-adds a second (`mma.m16n8k32`).
     MmaInt8,
+    /// 8-bit tensor multiply-adds a second of warpgroups (`wgmma`, sm_90a).
+    WgmmaInt8,
     /// `CLMAD` a second.
     Clmad,
 }
 
 impl Ceiling {
     /// Every ceiling.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: &'static [Self] = &[
         Self::DramRead,
         Self::DramCopy,
+        Self::L2Read,
         Self::ImadWide,
         Self::MmaInt8,
+        Self::WgmmaInt8,
         Self::Clmad,
     ];
 
@@ -82,8 +92,10 @@ impl Ceiling {
         match self {
             Self::DramRead => "dram_read",
             Self::DramCopy => "dram_copy",
+            Self::L2Read => "l2_read",
             Self::ImadWide => "imad_wide",
             Self::MmaInt8 => "mma_int8",
+            Self::WgmmaInt8 => "wgmma_int8",
             Self::Clmad => "clmad",
         }
     }
@@ -91,8 +103,8 @@ impl Ceiling {
     /// The unit in results.
     pub fn unit(self) -> &'static str {
         match self {
-            Self::DramRead | Self::DramCopy => "bytes/s",
-            Self::ImadWide | Self::MmaInt8 | Self::Clmad => "op/s",
+            Self::DramRead | Self::DramCopy | Self::L2Read => "bytes/s",
+            Self::ImadWide | Self::MmaInt8 | Self::WgmmaInt8 | Self::Clmad => "op/s",
         }
     }
 }
@@ -109,8 +121,10 @@ impl Work {
             Ceiling::DramRead if mostly_read => bytes,
             Ceiling::DramCopy if !mostly_read => bytes,
             Ceiling::DramRead | Ceiling::DramCopy => 0,
+            Ceiling::L2Read => self.l2_read,
             Ceiling::ImadWide => self.imad_wide,
             Ceiling::MmaInt8 => self.mma_int8,
+            Ceiling::WgmmaInt8 => self.wgmma_int8,
             Ceiling::Clmad => self.clmad,
         }
     }
@@ -339,7 +353,8 @@ fn floor(
     ceilings: &std::collections::BTreeMap<&'static str, Measured>,
 ) -> Option<(f64, &'static str)> {
     Ceiling::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .filter(|&ceiling| work.of(ceiling) > 0)
         .filter_map(|ceiling| {
             let measured = ceilings.get(ceiling.name())?;

@@ -1,8 +1,9 @@
 //! The checks of the ceiling kernels, and which ceiling each one measures.
 
 use gpu_kernels::ceilings::{
-    CLMAD_PER_ROUND, COPY_TILE, IMAD_WIDE_PER_ROUND, MMA_PER_ROUND, ceiling_clmad, ceiling_copy,
-    ceiling_imad_wide, ceiling_mma, ceiling_read, reference,
+    BLOCK, CLMAD_PER_ROUND, IMAD_WIDE_PER_ROUND, MMA_PER_ROUND, WGMMA_PER_ROUND, ceiling_clmad,
+    ceiling_copy, ceiling_imad_wide, ceiling_l2_read, ceiling_mma, ceiling_read, ceiling_wgmma,
+    reference,
 };
 use simt::launch::{Grid, Kernel, VariantInfo};
 use simt::{U32x4, U64x2};
@@ -12,21 +13,25 @@ use crate::backend::{Backend, Kind};
 use crate::bench::{Bench, Case, Ceiling, Work};
 
 /// The kernels of this family that are checked.
-pub(super) static CHECKS: &[&dyn Check] = &[&Read, &Copy, &ImadWide, &Mma, &Clmad];
+pub(super) static CHECKS: &[&dyn Check] = &[&Read, &L2Read, &Copy, &ImadWide, &Mma, &Wgmma, &Clmad];
 
 /// The kernels that measure a ceiling. Each case states its work in the unit of that ceiling.
 pub(super) static CEILINGS: &[(Ceiling, &dyn Bench)] = &[
     (Ceiling::DramRead, &Read),
     (Ceiling::DramCopy, &Copy),
+    (Ceiling::L2Read, &L2Read),
     (Ceiling::ImadWide, &ImadWide),
     (Ceiling::MmaInt8, &Mma),
+    (Ceiling::WgmmaInt8, &Wgmma),
     (Ceiling::Clmad, &Clmad),
 ];
 
 struct Read;
 struct Copy;
+struct L2Read;
 struct ImadWide;
 struct Mma;
+struct Wgmma;
 struct Clmad;
 
 /// Vectors of 16 bytes, the edges of words among them.
@@ -125,6 +130,80 @@ impl Bench for Read {
     }
 }
 
+impl Check for L2Read {
+    fn kernel(&self) -> &'static Kernel {
+        &ceiling_l2_read::KERNEL
+    }
+
+    fn run(
+        &self,
+        backend: &Backend,
+        _: &'static VariantInfo,
+        seed: u64,
+    ) -> Result<Digest, CheckError> {
+        let mut inputs = Inputs::new("ceiling_l2_read", seed);
+        let n = 5000 + inputs.number_below(5000) as usize;
+        let source = vectors(&mut inputs, n);
+        let passes = inputs.number_below(5) as u32;
+        // More blocks than tiles too.
+        let grid = Grid::x(1 + inputs.number_below(8) as u32);
+        let start = inputs.words(1);
+        let mut sum = backend.upload(&start)?;
+        let device = backend.upload(&source)?;
+        ceiling_l2_read::launch(
+            backend,
+            ceiling_l2_read::Variant,
+            grid,
+            &device,
+            &mut sum,
+            n as u64,
+            passes,
+        )?;
+        let sum = backend.download(&sum)?;
+        let added = reference::read(&source).wrapping_mul(passes);
+        compare("sum", &sum, &[start[0].wrapping_add(added)])?;
+        Ok(Digest::of(&sum))
+    }
+}
+
+impl Bench for L2Read {
+    fn kernel(&self) -> &'static Kernel {
+        &ceiling_l2_read::KERNEL
+    }
+
+    fn cases(
+        &self,
+        backend: &Backend,
+        _: &'static VariantInfo,
+        seed: u64,
+    ) -> Result<Vec<Case>, CheckError> {
+        // Half of L2: all of it stays there.
+        let (n, passes) = match backend.kind() {
+            Kind::Cpu => (1 << 14, 4),
+            Kind::Cuda => (backend.l2_bytes() as usize / 32, 100),
+        };
+        let grid = Grid::x(full(backend));
+        let source = repeated::<U32x4>(backend, &mut Inputs::new("ceiling_l2_read", seed), n)?;
+        let mut sum = backend.alloc_zeroed::<u32>(1)?;
+        let work = Work {
+            l2_read: 16 * n as u64 * u64::from(passes),
+            ..Work::default()
+        };
+        let shape = format!("n={n} passes={passes}");
+        Ok(vec![Case::new(shape, work, move |stream| {
+            ceiling_l2_read::launch(
+                stream,
+                ceiling_l2_read::Variant,
+                grid,
+                &source,
+                &mut sum,
+                n as u64,
+                passes,
+            )
+        })])
+    }
+}
+
 impl Check for Copy {
     fn kernel(&self) -> &'static Kernel {
         &ceiling_copy::KERNEL
@@ -161,37 +240,39 @@ impl Bench for Copy {
         &ceiling_copy::KERNEL
     }
 
+    /// Buffers of 256 MiB, as most cases have, and of 2 GiB: the ceiling is the better of both.
     fn cases(
         &self,
         backend: &Backend,
         _: &'static VariantInfo,
         seed: u64,
     ) -> Result<Vec<Case>, CheckError> {
-        let (n, blocks) = (memory(backend) / 2, full(backend));
-        // On a GPU a tile a block copies faster than blocks that stay and go from tile to tile.
-        let grid = Grid::x(if backend.kind() == Kind::Cuda {
-            n.div_ceil(COPY_TILE) as u32
-        } else {
-            blocks
-        });
-        let source = repeated::<U32x4>(backend, &mut Inputs::new("ceiling_copy", seed), n)?;
-        let mut target = backend.alloc::<U32x4>(n)?;
-        let bytes = 16 * n as u64;
-        let work = Work {
-            bytes_read: bytes,
-            bytes_written: bytes,
-            ..Work::default()
+        let sizes: &[usize] = match backend.kind() {
+            Kind::Cpu => &[1 << 15],
+            Kind::Cuda => &[1 << 24, 1 << 27],
         };
-        Ok(vec![Case::new(format!("n={n}"), work, move |stream| {
-            ceiling_copy::launch(
-                stream,
-                ceiling_copy::Variant,
-                grid,
-                &source,
-                &mut target,
-                n as u64,
-            )
-        })])
+        let case = |&n: &usize| {
+            let grid = Grid::x(n.div_ceil(BLOCK) as u32);
+            let source = repeated::<U32x4>(backend, &mut Inputs::new("ceiling_copy", seed), n)?;
+            let mut target = backend.alloc::<U32x4>(n)?;
+            let bytes = 16 * n as u64;
+            let work = Work {
+                bytes_read: bytes,
+                bytes_written: bytes,
+                ..Work::default()
+            };
+            Ok(Case::new(format!("n={n}"), work, move |stream| {
+                ceiling_copy::launch(
+                    stream,
+                    ceiling_copy::Variant,
+                    grid,
+                    &source,
+                    &mut target,
+                    n as u64,
+                )
+            }))
+        };
+        sizes.iter().map(case).collect()
     }
 }
 
@@ -282,6 +363,16 @@ arithmetic!(
     MMA_PER_ROUND,
     mma_int8,
     reference::mma
+);
+arithmetic!(
+    Wgmma,
+    ceiling_wgmma,
+    u32,
+    256,
+    256,
+    WGMMA_PER_ROUND,
+    wgmma_int8,
+    reference::wgmma
 );
 arithmetic!(
     Clmad,

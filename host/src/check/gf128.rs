@@ -1,23 +1,39 @@
 //! The checks and benches of the `gf128` kernels.
 
 use gpu_kernels::gf128::{
-    Field128, Ghash, Polyval, gf128_mul, gf128_mul_add, method, polyval_mul, polyval_mul_add,
-    reference,
+    self, Field128, Ghash, Polyval, gf128_matmul, gf128_mul, gf128_mul_add, gf128_mul_bitsliced,
+    method, polyval_mul, polyval_mul_add, reference,
 };
 use simt::launch::{Grid, Kernel, VariantInfo};
 
-use super::{Check, CheckError, Digest, Inputs, compare, repeated, variant_of};
+use super::{Check, CheckError, Digest, Inputs, compare, compare_at, repeated, variant_of};
 use crate::backend::{Backend, Kind};
 use crate::bench::{Bench, Case, Work};
 
 /// The kernels of this family that are checked.
-pub(super) static CHECKS: &[&dyn Check] = &[&GhashMul, &GhashMulAdd, &PolyvalMul, &PolyvalMulAdd];
+pub(super) static CHECKS: &[&dyn Check] = &[
+    &GhashMul,
+    &GhashMulBitsliced,
+    &GhashMulAdd,
+    &GhashMatmul,
+    &PolyvalMul,
+    &PolyvalMulAdd,
+];
 
 /// The kernels of this family that are timed.
-pub(super) static BENCHES: &[&dyn Bench] = &[&GhashMul, &GhashMulAdd, &PolyvalMul, &PolyvalMulAdd];
+pub(super) static BENCHES: &[&dyn Bench] = &[
+    &GhashMul,
+    &GhashMulBitsliced,
+    &GhashMulAdd,
+    &GhashMatmul,
+    &PolyvalMul,
+    &PolyvalMulAdd,
+];
 
 struct GhashMul;
+struct GhashMulBitsliced;
 struct GhashMulAdd;
+struct GhashMatmul;
 struct PolyvalMul;
 struct PolyvalMulAdd;
 
@@ -47,15 +63,6 @@ fn elements<F: Field128>(inputs: &mut Inputs, len: usize) -> Vec<F> {
         .collect()
 }
 
-/// `CLMAD` of a sum of so many products: theirs, and four of the reduction.
-fn clmad(method: u32, terms: u64) -> u64 {
-    match method {
-        method::SCHOOLBOOK => 8 * terms + 4,
-        method::KARATSUBA => 6 * terms + 4,
-        _ => 0,
-    }
-}
-
 /// A thread for each output.
 fn cover(outputs: usize) -> Grid {
     Grid::x(outputs.div_ceil(256).clamp(1, i32::MAX as usize) as u32)
@@ -63,7 +70,7 @@ fn cover(outputs: usize) -> Grid {
 
 /// Check and bench of the product.
 macro_rules! product {
-    ($hook:ident, $field:ty, $kernel:ident, $reference:path) => {
+    ($hook:ident, $field:ty, $kernel:ident, $reference:path, clmad = $clmad:expr) => {
         impl Check for $hook {
             fn kernel(&self) -> &'static Kernel {
                 &$kernel::KERNEL
@@ -114,7 +121,7 @@ macro_rules! product {
                 let work = Work {
                     bytes_read: 32 * n as u64,
                     bytes_written: 16 * n as u64,
-                    clmad: n as u64 * clmad(variant.method, 1),
+                    clmad: n as u64 * $clmad(variant),
                     ..Work::default()
                 };
                 Ok(vec![Case::new(format!("n={n}"), work, move |stream| {
@@ -124,8 +131,27 @@ macro_rules! product {
         }
     };
 }
-product!(GhashMul, Ghash, gf128_mul, reference::ghash);
-product!(PolyvalMul, Polyval, polyval_mul, reference::polyval);
+product!(
+    GhashMul,
+    Ghash,
+    gf128_mul,
+    reference::ghash,
+    clmad = |variant: gf128_mul::Variant| method::clmad(variant.method, 1)
+);
+product!(
+    GhashMulBitsliced,
+    Ghash,
+    gf128_mul_bitsliced,
+    reference::ghash,
+    clmad = |_| 0
+);
+product!(
+    PolyvalMul,
+    Polyval,
+    polyval_mul,
+    reference::polyval,
+    clmad = |variant: polyval_mul::Variant| method::clmad(variant.method, 1)
+);
 
 /// Check and bench of the sum of products.
 macro_rules! sum_of_products {
@@ -199,7 +225,7 @@ macro_rules! sum_of_products {
                 let work = Work {
                     bytes_read: (32 * TERMS * n + 16 * n) as u64,
                     bytes_written: 16 * n as u64,
-                    clmad: n as u64 * clmad(variant.method, TERMS as u64),
+                    clmad: n as u64 * method::clmad(variant.method, TERMS as u64),
                     ..Work::default()
                 };
                 Ok(vec![Case::new(
@@ -225,3 +251,105 @@ macro_rules! sum_of_products {
 }
 sum_of_products!(GhashMulAdd, Ghash, gf128_mul_add, reference::ghash);
 sum_of_products!(PolyvalMulAdd, Polyval, polyval_mul_add, reference::polyval);
+
+impl Check for GhashMatmul {
+    fn kernel(&self) -> &'static Kernel {
+        &gf128_matmul::KERNEL
+    }
+
+    fn run(
+        &self,
+        backend: &Backend,
+        variant: &'static VariantInfo,
+        seed: u64,
+    ) -> Result<Digest, CheckError> {
+        let variant = variant_of(
+            gf128_matmul::Variant::ALL,
+            gf128_matmul::Variant::info,
+            variant,
+        )?;
+        let mut inputs = Inputs::new("gf128_matmul", seed);
+        let mut size = |most: u64| 1 + inputs.number_below(most) as usize;
+        let (rows, n, terms, blocks) = (size(40), size(150), size(30) - 1, size(4));
+        let a: Vec<Ghash> = elements(&mut inputs, rows * terms);
+        let b: Vec<Ghash> = elements(&mut inputs, terms * n);
+        let before: Vec<Ghash> = elements(&mut inputs, rows * n);
+        let mut expected = before.clone();
+        for (at, sum) in expected.iter_mut().enumerate() {
+            let (row, column) = (at / n, at % n);
+            for t in 0..terms {
+                *sum += reference::ghash(a[row * terms + t], b[t * n + column]);
+            }
+        }
+
+        let (a, b, mut c) = (
+            backend.upload(&a)?,
+            backend.upload(&b)?,
+            backend.upload(&before)?,
+        );
+        gf128_matmul::launch(
+            backend,
+            variant,
+            Grid::x(blocks as u32),
+            &a,
+            &b,
+            &mut c,
+            rows as u32,
+            terms as u32,
+            n as u64,
+        )?;
+        let c = backend.download(&c)?;
+        compare_at("c", &c, &expected, |at| format!("{}, {}", at / n, at % n))?;
+        Ok(Digest::of(&c))
+    }
+}
+
+impl Bench for GhashMatmul {
+    fn kernel(&self) -> &'static Kernel {
+        &gf128_matmul::KERNEL
+    }
+
+    fn cases(
+        &self,
+        backend: &Backend,
+        variant: &'static VariantInfo,
+        seed: u64,
+    ) -> Result<Vec<Case>, CheckError> {
+        let variant = variant_of(
+            gf128_matmul::Variant::ALL,
+            gf128_matmul::Variant::info,
+            variant,
+        )?;
+        // Sixteen combinations of 64 vectors, of 16 MiB each on a GPU.
+        let (rows, terms, n): (usize, usize, usize) = match backend.kind() {
+            Kind::Cpu => (16, 16, 64),
+            Kind::Cuda => (16, 64, 1 << 20),
+        };
+        let mut inputs = Inputs::new("gf128_matmul", seed);
+        let a = repeated::<Ghash>(backend, &mut inputs, rows * terms)?;
+        let b = repeated::<Ghash>(backend, &mut inputs, terms * n)?;
+        let mut c = repeated::<Ghash>(backend, &mut inputs, rows * n)?;
+        let outputs = (rows * n) as u64;
+        let work = Work {
+            bytes_read: 16 * (rows * terms + terms * n + rows * n) as u64,
+            bytes_written: 16 * outputs,
+            clmad: outputs * method::clmad(variant.method, terms as u64),
+            ..Work::default()
+        };
+        let shape = format!("rows={rows} terms={terms} n={n}");
+        let grid = gf128::matmul_grid(rows as u32, n as u64);
+        Ok(vec![Case::new(shape, work, move |stream| {
+            gf128_matmul::launch(
+                stream,
+                variant,
+                grid,
+                &a,
+                &b,
+                &mut c,
+                rows as u32,
+                terms as u32,
+                n as u64,
+            )
+        })])
+    }
+}
