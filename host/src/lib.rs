@@ -1,6 +1,7 @@
 //! Backends, protocols and the command line of Gristmill.
 //!
 //! - [`backend`]: where kernels run, the emulator or an NVIDIA GPU.
+//! - [`families`]: the families of kernels, each with its checks, benches and floors, in the terms of [`trial`].
 //! - [`check`]: every kernel against a plain reference.
 //! - [`mod@bench`]: every kernel beside what the hardware allows.
 //! - [`pir`]: private information retrieval.
@@ -10,5 +11,7 @@ pub mod backend;
 pub mod bench;
 pub mod check;
 pub mod cli;
+pub mod families;
 pub mod image;
 pub mod pir;
+pub mod trial;

@@ -94,7 +94,13 @@ fn the_steps_of_contributing_lead_to_a_checked_kernel() -> Result<()> {
     let mut runs = Vec::new();
     for (action, body) in blocks(&fs::read_to_string(root.join("CONTRIBUTING.md"))?) {
         match action {
-            Action::Create(file) => fs::write(workspace.join(file), body)?,
+            Action::Create(file) => {
+                let path = workspace.join(file);
+                if let Some(folder) = path.parent() {
+                    fs::create_dir_all(folder)?;
+                }
+                fs::write(path, body)?;
+            }
             Action::Append(file) => {
                 let path = workspace.join(file);
                 let text = fs::read_to_string(&path)? + &body;

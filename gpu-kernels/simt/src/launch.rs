@@ -116,6 +116,24 @@ pub struct VariantInfo {
     pub entry: HostEntry,
 }
 
+/// The variants of one kernel as a type: the `Variant` that `#[kernel]` makes in the kernel's module.
+pub trait KernelVariant: Copy + fmt::Debug + PartialEq + Send + Sync + 'static {
+    /// Those that are built, in the order of [`Kernel::variants`].
+    const ALL: &'static [Self];
+
+    /// The kernel.
+    fn kernel() -> &'static Kernel;
+
+    /// The variant that a descriptor of the kernel describes.
+    fn of(info: &VariantInfo) -> Option<Self> {
+        let variants = Self::kernel().variants.iter();
+        let index = variants
+            .map(|variant| variant.name)
+            .position(|name| name == info.name)?;
+        Self::ALL.get(index).copied()
+    }
+}
+
 /// Unpacks the arguments once, then hands the body of one thread to the driver.
 pub type HostEntry = fn(&[RawArg<'_>], &mut dyn FnMut(&(dyn Fn() + Sync)));
 

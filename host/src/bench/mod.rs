@@ -1,6 +1,6 @@
 //! How fast each variant is, beside what the hardware allows.
 //!
-//! A family states through [`Bench`] which shapes of a variant are worth timing and how much
+//! A family states through its [trials](crate::trial::Trial) which shapes of a variant are worth timing and how much
 //! [`Work`] one launch does. The [`Ceiling`]s are measured in the same run on the same device,
 //! by kernels that do one thing only. The floor of a case is the longest time that any of its
 //! resources takes at its ceiling; `of_floor` is floor over median, 1 being all that the
@@ -15,10 +15,10 @@ mod time;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use simt::launch::{Kernel, LaunchError, VariantInfo};
+use simt::launch::{LaunchError, VariantInfo};
 
 use crate::backend::{Backend, Kind, Stream};
-use crate::check::CheckError;
+use crate::trial::{AnyTrial, Case, Ceiling, TrialError, Work};
 
 pub use plot::svg;
 pub use time::utc;
@@ -35,158 +35,6 @@ const MAX_REPEATS: u32 = 1000;
 
 /// A case is launched for at least this long before it is timed, so that clocks are up.
 const WARM_UP: Duration = Duration::from_millis(50);
-
-/// What one launch does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
-    /// Bytes of memory that must be read at least once.
-    pub bytes_read: u64,
-    /// Bytes of memory that must be written at least once.
-    pub bytes_written: u64,
-    /// Bytes that must come from L2 at least, where they are more than those from memory.
-    pub l2_read: u64,
-    /// 32 x 32 + 64 bit multiply-adds (`IMAD.WIDE`), over all threads.
-    pub imad_wide: u64,
-    /// 8-bit multiply-adds on tensor cores, by `mma.sync`.
-    pub mma_int8: u64,
-    /// 8-bit multiply-adds on tensor cores, by `wgmma`.
-    pub wgmma_int8: u64,
-    /// 64 x 64 bit carry-less multiply-adds, one half of the product each (`CLMAD`), over all
-    /// threads.
-    pub clmad: u64,
-}
-
-/// A limit of the hardware, measured by a kernel that does nothing else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Ceiling {
-    /// Bytes a second that memory can be read at.
-    DramRead,
-    /// Bytes a second that memory can be copied at, read and written bytes both counted.
-    DramCopy,
-    /// Bytes a second that L2 can be read at.
-    L2Read,
-    /// `IMAD.WIDE` a second.
-    ImadWide,
-    /// 8-bit tensor multiply-adds a second (`mma.m16n8k32`).
-    MmaInt8,
-    /// 8-bit tensor multiply-adds a second of warpgroups (`wgmma`, sm_90a).
-    WgmmaInt8,
-    /// `CLMAD` a second.
-    Clmad,
-}
-
-impl Ceiling {
-    /// Every ceiling.
-    pub const ALL: &'static [Self] = &[
-        Self::DramRead,
-        Self::DramCopy,
-        Self::L2Read,
-        Self::ImadWide,
-        Self::MmaInt8,
-        Self::WgmmaInt8,
-        Self::Clmad,
-    ];
-
-    /// The name in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::DramRead => "dram_read",
-            Self::DramCopy => "dram_copy",
-            Self::L2Read => "l2_read",
-            Self::ImadWide => "imad_wide",
-            Self::MmaInt8 => "mma_int8",
-            Self::WgmmaInt8 => "wgmma_int8",
-            Self::Clmad => "clmad",
-        }
-    }
-
-    /// The unit in results.
-    pub fn unit(self) -> &'static str {
-        match self {
-            Self::DramRead | Self::DramCopy | Self::L2Read => "bytes/s",
-            Self::ImadWide | Self::MmaInt8 | Self::WgmmaInt8 | Self::Clmad => "op/s",
-        }
-    }
-}
-
-impl Work {
-    /// What a launch takes from a resource.
-    ///
-    /// Memory counts against the read ceiling when nearly all of it is read (a tenth or less
-    /// written), else against the copy ceiling.
-    pub fn of(&self, ceiling: Ceiling) -> u64 {
-        let bytes = self.bytes_read + self.bytes_written;
-        let mostly_read = self.bytes_written <= bytes / 10;
-        match ceiling {
-            Ceiling::DramRead if mostly_read => bytes,
-            Ceiling::DramCopy if !mostly_read => bytes,
-            Ceiling::DramRead | Ceiling::DramCopy => 0,
-            Ceiling::L2Read => self.l2_read,
-            Ceiling::ImadWide => self.imad_wide,
-            Ceiling::MmaInt8 => self.mma_int8,
-            Ceiling::WgmmaInt8 => self.wgmma_int8,
-            Ceiling::Clmad => self.clmad,
-        }
-    }
-}
-
-/// One shape of a variant, ready to launch.
-pub struct Case {
-    /// The shape, for instance `n=2^26`.
-    pub shape: String,
-    /// What one launch does.
-    pub work: Work,
-    /// Launches once; owns its buffers.
-    pub launch: LaunchOnce,
-}
-
-/// Launches a case once on a stream.
-pub type LaunchOnce = Box<dyn FnMut(&Stream) -> Result<(), LaunchError>>;
-
-impl Case {
-    /// A case of its three parts.
-    pub fn new(
-        shape: impl Into<String>,
-        work: Work,
-        launch: impl FnMut(&Stream) -> Result<(), LaunchError> + 'static,
-    ) -> Self {
-        Self {
-            shape: shape.into(),
-            work,
-            launch: Box::new(launch),
-        }
-    }
-}
-
-impl std::fmt::Debug for Case {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Case")
-            .field("shape", &self.shape)
-            .field("work", &self.work)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Which shapes of a kernel are worth timing.
-pub trait Bench: Sync {
-    /// The kernel that this times.
-    fn kernel(&self) -> &'static Kernel;
-
-    /// The cases of `variant` on `backend`.
-    ///
-    /// On a GPU: random inputs, and a working set larger than [`Backend::l2_bytes`] (four times
-    /// is good). On the emulator a launch should take about ten milliseconds.
-    ///
-    /// # Errors
-    ///
-    /// Whatever keeps the inputs from being made.
-    fn cases(
-        &self,
-        backend: &Backend,
-        variant: &'static VariantInfo,
-        seed: u64,
-    ) -> Result<Vec<Case>, CheckError>;
-}
 
 /// A measured ceiling.
 #[derive(Clone, Debug, Serialize)]
@@ -272,7 +120,7 @@ struct Timer<'a> {
 }
 
 impl<'a> Timer<'a> {
-    fn new(stream: &'a Stream) -> Result<Self, CheckError> {
+    fn new(stream: &'a Stream) -> Result<Self, TrialError> {
         let backend = stream.backend();
         let events = match backend.kind() {
             Kind::Cuda => Some((backend.event()?, backend.event()?)),
@@ -284,7 +132,7 @@ impl<'a> Timer<'a> {
     fn time(
         &self,
         mut body: impl FnMut(&Stream) -> Result<(), LaunchError>,
-    ) -> Result<Duration, CheckError> {
+    ) -> Result<Duration, TrialError> {
         if let Some((start, end)) = &self.events {
             self.stream.record(start)?;
             body(self.stream)?;
@@ -298,7 +146,7 @@ impl<'a> Timer<'a> {
     }
 }
 
-fn sample(stream: &Stream, case: &mut Case) -> Result<Sample, CheckError> {
+fn sample(stream: &Stream, case: &mut Case) -> Result<Sample, TrialError> {
     let timer = Timer::new(stream)?;
     let mut once = timer.time(|stream| (case.launch)(stream))?;
     let start = Instant::now();
@@ -312,7 +160,7 @@ fn sample(stream: &Stream, case: &mut Case) -> Result<Sample, CheckError> {
             let time = timer.time(|stream| (0..repeats).try_for_each(|_| (case.launch)(stream)))?;
             Ok(time.as_secs_f64() * 1e9 / f64::from(repeats))
         })
-        .collect::<Result<Vec<_>, CheckError>>()?;
+        .collect::<Result<Vec<_>, TrialError>>()?;
     Ok(Sample::of(times))
 }
 
@@ -324,16 +172,16 @@ fn sample(stream: &Stream, case: &mut Case) -> Result<Sample, CheckError> {
 pub fn measure_ceiling(
     backend: &Backend,
     ceiling: Ceiling,
-    bench: &dyn Bench,
+    trial: &dyn AnyTrial,
     seed: u64,
-) -> Result<Option<Measured>, CheckError> {
+) -> Result<Option<Measured>, TrialError> {
     let stream = backend.stream()?;
     let mut best: Option<f64> = None;
-    for variant in bench.kernel().variants {
+    for variant in trial.kernel().variants {
         if backend.supports(variant).is_err() {
             continue;
         }
-        for mut case in bench.cases(backend, variant, seed)? {
+        for mut case in trial.cases(backend, variant, seed)? {
             let sample = sample(&stream, &mut case)?;
             let rate = case.work.of(ceiling) as f64 / (sample.median_ns * 1e-9);
             if rate.is_finite() && rate > 0.0 {
@@ -373,14 +221,14 @@ fn floor(
 /// A launch or the backend failed.
 pub fn measure(
     backend: &Backend,
-    bench: &dyn Bench,
+    trial: &dyn AnyTrial,
     variant: &'static VariantInfo,
     ceilings: &std::collections::BTreeMap<&'static str, Measured>,
     seed: u64,
-) -> Result<Vec<Timed>, CheckError> {
+) -> Result<Vec<Timed>, TrialError> {
     let stream = backend.stream()?;
     let mut timed = Vec::new();
-    for mut case in bench.cases(backend, variant, seed)? {
+    for mut case in trial.cases(backend, variant, seed)? {
         let Sample {
             median_ns,
             spread,
@@ -389,7 +237,7 @@ pub fn measure(
         let bound = floor(&case.work, ceilings);
         timed.push(Timed {
             variant: variant.name,
-            kernel: bench.kernel().name,
+            kernel: trial.kernel().name,
             shape: case.shape,
             median_ns,
             spread,

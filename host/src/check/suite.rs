@@ -7,15 +7,15 @@ use gpu_kernels::ceilings::ceiling_copy;
 use simt::U32x4;
 use simt::launch::{DeviceMut, DeviceRef, Grid, LaunchError, Queue};
 
-use super::{CheckError, Inputs, compare};
 use crate::backend::{Backend, Error, Mode};
+use crate::trial::{Inputs, TrialError, compare};
 
 /// One promise.
 pub struct Promise {
     /// What it is about.
     pub name: &'static str,
     /// Tries it.
-    pub run: fn(&Backend) -> Result<(), CheckError>,
+    pub run: fn(&Backend) -> Result<(), TrialError>,
 }
 
 /// All promises.
@@ -64,11 +64,11 @@ fn launch_copy(
     ceiling_copy::launch(queue, ceiling_copy::Variant, Grid::x(8), source, target, n)
 }
 
-fn wrong(sentence: &str) -> CheckError {
-    CheckError::Other(sentence.to_owned())
+fn wrong(sentence: &str) -> TrialError {
+    TrialError::Other(sentence.to_owned())
 }
 
-fn memory(backend: &Backend) -> Result<(), CheckError> {
+fn memory(backend: &Backend) -> Result<(), TrialError> {
     for len in [0, 1, 3, 255, 4097, 1 << 18] {
         let bytes: Vec<u8> = Inputs::new("memory", len as u64).bytes(len);
         let buffer = backend.upload(&bytes)?;
@@ -91,7 +91,7 @@ fn memory(backend: &Backend) -> Result<(), CheckError> {
     Ok(())
 }
 
-fn ranges(backend: &Backend) -> Result<(), CheckError> {
+fn ranges(backend: &Backend) -> Result<(), TrialError> {
     let (source, mut expected) = (vectors("source", 1000), vectors("target", 1000));
     let device = backend.upload(&source)?;
     let mut target = backend.upload(&expected)?;
@@ -120,7 +120,7 @@ fn ranges(backend: &Backend) -> Result<(), CheckError> {
     )
 }
 
-fn streams(backend: &Backend) -> Result<(), CheckError> {
+fn streams(backend: &Backend) -> Result<(), TrialError> {
     const LEN: usize = 1 << 14;
     let (first, second) = (backend.stream()?, backend.stream()?);
     let (start, done) = (backend.event()?, backend.event()?);
@@ -144,13 +144,13 @@ fn streams(backend: &Backend) -> Result<(), CheckError> {
     }
     match backend.event()?.elapsed_since(&start) {
         Err(Error::NotRecorded) => Ok(()),
-        other => Err(CheckError::Other(format!(
+        other => Err(TrialError::Other(format!(
             "an event that was never recorded gave {other:?}"
         ))),
     }
 }
 
-fn graphs(backend: &Backend) -> Result<(), CheckError> {
+fn graphs(backend: &Backend) -> Result<(), TrialError> {
     const LEN: usize = 3000;
     let mut source = backend.alloc_zeroed::<U32x4>(LEN)?;
     let mut middle = backend.alloc_zeroed::<U32x4>(LEN)?;
@@ -176,7 +176,7 @@ fn graphs(backend: &Backend) -> Result<(), CheckError> {
     Ok(())
 }
 
-fn dropped(backend: &Backend) -> Result<(), CheckError> {
+fn dropped(backend: &Backend) -> Result<(), TrialError> {
     const LEN: usize = 1 << 16;
     let data = vectors("data", LEN);
     let mut target = backend.alloc_zeroed::<U32x4>(LEN)?;
@@ -196,7 +196,7 @@ fn dropped(backend: &Backend) -> Result<(), CheckError> {
     compare("target", &backend.download(&target)?, &data)
 }
 
-fn threads(backend: &Backend) -> Result<(), CheckError> {
+fn threads(backend: &Backend) -> Result<(), TrialError> {
     std::thread::scope(|scope| {
         let workers: Vec<_> = ["a", "b", "c", "d"]
             .map(|label| {
@@ -220,7 +220,7 @@ fn threads(backend: &Backend) -> Result<(), CheckError> {
     })
 }
 
-fn refusals(backend: &Backend) -> Result<(), CheckError> {
+fn refusals(backend: &Backend) -> Result<(), TrialError> {
     let data = vectors("data", 100);
     let source = backend.upload(&data)?;
     let mut target = backend.alloc_zeroed::<U32x4>(100)?;
@@ -248,14 +248,14 @@ fn refusals(backend: &Backend) -> Result<(), CheckError> {
         ("an empty grid", empty),
     ] {
         if !matches!(result, Err(LaunchError::Refused { .. })) {
-            return Err(CheckError::Other(format!("{what} gave {result:?}")));
+            return Err(TrialError::Other(format!("{what} gave {result:?}")));
         }
     }
     let total = backend.memory()?.total as usize;
     match backend.alloc::<u8>(total + (1 << 30)).map(drop) {
         Err(Error::OutOfMemory { .. }) => {}
         other => {
-            return Err(CheckError::Other(format!(
+            return Err(TrialError::Other(format!(
                 "more memory than there is gave {other:?}"
             )));
         }

@@ -16,6 +16,7 @@ use crate::backend::{Backend, Mode};
 use crate::bench::{self, Measured, Results, Timed};
 use crate::check::{self, Outcome, Subject};
 use crate::image;
+use crate::trial::{self, Ceiling};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -688,15 +689,12 @@ fn rate(value: f64, unit: &str) -> String {
 
 fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure> {
     let variants = filtered(&arguments.filter)?;
-    let hooks = check::benches();
+    let measures_a_ceiling =
+        |kernel: &Kernel| trial::ceilings().any(|(_, trial)| std::ptr::eq(trial.kernel(), kernel));
     let timed: Vec<_> = variants
         .iter()
-        .filter_map(|&(kernel, variant)| {
-            let hook = hooks
-                .iter()
-                .find(|hook| std::ptr::eq(hook.kernel(), kernel))?;
-            Some((*hook, variant))
-        })
+        .filter(|(kernel, _)| !measures_a_ceiling(kernel))
+        .filter_map(|&(kernel, variant)| Some((trial::find(kernel)?, variant)))
         .collect();
     if timed.is_empty() {
         return Err(Failure::Usage(format!(
@@ -710,11 +708,11 @@ fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure
     let backend = arguments.backend.open()?;
     announce(&backend, out)?;
 
-    let bar = progress(check::ceilings().len() + timed.len());
+    let bar = progress(Ceiling::ALL.len() + timed.len());
     let mut ceilings: BTreeMap<&'static str, Measured> = BTreeMap::new();
-    for &(ceiling, hook) in check::ceilings() {
+    for (ceiling, trial) in trial::ceilings() {
         bar.set_message(ceiling.name());
-        let measured = bench::measure_ceiling(&backend, ceiling, hook, arguments.seed)
+        let measured = bench::measure_ceiling(&backend, ceiling, trial, arguments.seed)
             .map_err(|error| Failure::Failed(format!("ceiling {}: {error}", ceiling.name())))?;
         bar.inc(1);
         if let Some(measured) = measured {
@@ -736,14 +734,14 @@ fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure
         .max()
         .unwrap_or(0);
     let mut results: Vec<Timed> = Vec::new();
-    for (hook, variant) in timed {
+    for (trial, variant) in timed {
         bar.set_message(variant.name);
         if let Err(reason) = backend.supports(variant) {
             bar.inc(1);
             note(format_args!("skip {}: {reason}", variant.name));
             continue;
         }
-        let cases = bench::measure(&backend, hook, variant, &ceilings, arguments.seed)
+        let cases = bench::measure(&backend, trial, variant, &ceilings, arguments.seed)
             .map_err(|error| Failure::Failed(format!("{}: {error}", variant.name)))?;
         bar.inc(1);
         for case in cases {

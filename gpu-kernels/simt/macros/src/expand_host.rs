@@ -118,6 +118,14 @@ fn variant(kernel: &Kernel) -> TokenStream {
                 KERNEL.variants.get(index)
             }
         }
+
+        impl ::simt::launch::KernelVariant for Variant {
+            const ALL: &'static [Self] = Self::ALL;
+
+            fn kernel() -> &'static ::simt::launch::Kernel {
+                &KERNEL
+            }
+        }
     }
 }
 

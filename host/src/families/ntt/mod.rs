@@ -1,31 +1,33 @@
-//! The checks and benches of the `ntt` kernels.
+//! Checks, benches and floors of the `ntt` kernels.
 
 use gpu_kernels::arith::Modulus;
 use gpu_kernels::arith::prime::{NTT_16384, VIPIR};
 use gpu_kernels::ntt::{TwiddleTable, grid, ntt_forward, ntt_inverse, reference};
-use simt::launch::{Grid, Kernel, VariantInfo};
+use simt::launch::Grid;
 
-use super::{Check, CheckError, Digest, Inputs, compare_at, tiled, variant_of};
 use crate::backend::{Backend, Kind};
-use crate::bench::{Bench, Case, Work};
+use crate::trial::{Case, Digest, Family, Inputs, Trial, TrialError, Work, tiled, verify_at};
 
-/// The kernels of this family that are checked.
-pub(super) static CHECKS: &[&dyn Check] = &[&Forward, &Inverse];
+inventory::submit! { &FAMILY }
 
-/// The kernels of this family that are timed.
-pub(super) static BENCHES: &[&dyn Bench] = &[&Forward, &Inverse];
+/// The family.
+pub static FAMILY: Family = Family {
+    name: "ntt",
+    trials: &[&Forward, &Inverse],
+    ceilings: &[],
+};
 
 /// The moduli of the VIPIR set as far as they reach, then the ones that reach `N = 2^14`.
 fn moduli(log_n: usize) -> &'static [Modulus] {
     if log_n <= 12 { &VIPIR } else { &NTT_16384 }
 }
 
-fn table(moduli: &[Modulus], log_n: usize) -> Result<TwiddleTable, CheckError> {
-    TwiddleTable::new(moduli, log_n as u32).map_err(|error| CheckError::Other(error.to_string()))
+fn table(moduli: &[Modulus], log_n: usize) -> Result<TwiddleTable, TrialError> {
+    TwiddleTable::new(moduli, log_n as u32).map_err(|error| TrialError::Other(error.to_string()))
 }
 
-fn grid_of(batch: usize, primes: usize) -> Result<Grid, CheckError> {
-    let error = || CheckError::Other(format!("no grid for {batch} x {primes} polynomials"));
+fn grid_of(batch: usize, primes: usize) -> Result<Grid, TrialError> {
+    let error = || TrialError::Other(format!("no grid for {batch} x {primes} polynomials"));
     grid(batch, primes).ok_or_else(error)
 }
 
@@ -48,7 +50,7 @@ fn expected(
     table: &TwiddleTable,
     data: &[u32],
     transform: fn(&[u32], u32, u32) -> Vec<u32>,
-) -> Result<Vec<u32>, CheckError> {
+) -> Result<Vec<u32>, TrialError> {
     let mut values = Vec::with_capacity(data.len());
     for (polynomial, q) in data
         .chunks_exact(table.n())
@@ -56,7 +58,7 @@ fn expected(
     {
         let psi = q
             .root_of_unity(table.log_n() + 1)
-            .ok_or_else(|| CheckError::Other(format!("{q} has no root of unity")))?;
+            .ok_or_else(|| TrialError::Other(format!("{q} has no root of unity")))?;
         values.extend(transform(polynomial, q.get(), psi));
     }
     Ok(values)
@@ -67,19 +69,15 @@ macro_rules! direction {
     ($hook:ident, $kernel:ident, $factors:ident, $reference:path) => {
         struct $hook;
 
-        impl Check for $hook {
-            fn kernel(&self) -> &'static Kernel {
-                &$kernel::KERNEL
-            }
+        impl Trial for $hook {
+            type Variant = $kernel::Variant;
 
-            fn run(
+            fn check(
                 &self,
                 backend: &Backend,
-                variant: &'static VariantInfo,
-                seed: u64,
-            ) -> Result<Digest, CheckError> {
-                let variant = variant_of($kernel::Variant::ALL, $kernel::Variant::info, variant)?;
-                let mut inputs = Inputs::new(stringify!($kernel), seed);
+                variant: Self::Variant,
+                mut inputs: Inputs,
+            ) -> Result<Digest, TrialError> {
                 let moduli = moduli(variant.log_n);
                 let primes = 1 + inputs.number_below(3) as usize;
                 let first = inputs.number_below((moduli.len() - primes + 1) as u64) as usize;
@@ -102,29 +100,19 @@ macro_rules! direction {
                     &moduli,
                     primes as u32,
                 )?;
-                let data = backend.download(&data)?;
-                compare_at("data", &data, &expected, |i| {
+                verify_at(backend, "data", &data, &expected, |i| {
                     let (polynomial, at) = (i / table.n(), i % table.n());
                     format!("{}, {}, {at}", polynomial / primes, polynomial % primes)
-                })?;
-                Ok(Digest::of(&data))
-            }
-        }
-
-        impl Bench for $hook {
-            fn kernel(&self) -> &'static Kernel {
-                &$kernel::KERNEL
+                })
             }
 
             fn cases(
                 &self,
                 backend: &Backend,
-                variant: &'static VariantInfo,
-                seed: u64,
-            ) -> Result<Vec<Case>, CheckError> {
+                variant: Self::Variant,
+                mut inputs: Inputs,
+            ) -> Result<Vec<Case>, TrialError> {
                 const PRIMES: usize = 3;
-                let variant = variant_of($kernel::Variant::ALL, $kernel::Variant::info, variant)?;
-                let mut inputs = Inputs::new(stringify!($kernel), seed);
                 let table = table(&moduli(variant.log_n)[..PRIMES], variant.log_n)?;
                 // 3 x 2^26 bytes at least: three times the L2 of an H200.
                 let count = match backend.kind() {

@@ -1,30 +1,35 @@
-//! The checks of the ceiling kernels, and which ceiling each one measures.
+//! Checks of the `ceilings` kernels, and which ceiling each one measures.
 
 use gpu_kernels::ceilings::{
     BLOCK, CLMAD_PER_ROUND, IMAD_WIDE_PER_ROUND, MMA_PER_ROUND, WGMMA_PER_ROUND, ceiling_clmad,
     ceiling_copy, ceiling_imad_wide, ceiling_l2_read, ceiling_mma, ceiling_read, ceiling_wgmma,
     reference,
 };
-use simt::launch::{Grid, Kernel, VariantInfo};
+use simt::launch::Grid;
 use simt::{U32x4, U64x2};
 
-use super::{Check, CheckError, Digest, Inputs, compare, repeated};
 use crate::backend::{Backend, Kind};
-use crate::bench::{Bench, Case, Ceiling, Work};
+use crate::trial::{
+    Case, Ceiling, Digest, Family, Inputs, Trial, TrialError, Work, compare, repeated, verify,
+};
 
-/// The kernels of this family that are checked.
-pub(super) static CHECKS: &[&dyn Check] = &[&Read, &L2Read, &Copy, &ImadWide, &Mma, &Wgmma, &Clmad];
+inventory::submit! { &FAMILY }
 
-/// The kernels that measure a ceiling. Each case states its work in the unit of that ceiling.
-pub(super) static CEILINGS: &[(Ceiling, &dyn Bench)] = &[
-    (Ceiling::DramRead, &Read),
-    (Ceiling::DramCopy, &Copy),
-    (Ceiling::L2Read, &L2Read),
-    (Ceiling::ImadWide, &ImadWide),
-    (Ceiling::MmaInt8, &Mma),
-    (Ceiling::WgmmaInt8, &Wgmma),
-    (Ceiling::Clmad, &Clmad),
-];
+/// The family.
+pub static FAMILY: Family = Family {
+    name: "ceilings",
+    trials: &[&Read, &L2Read, &Copy, &ImadWide, &Mma, &Wgmma, &Clmad],
+    // Each case of these states its work in the unit of that ceiling.
+    ceilings: &[
+        (Ceiling::DramRead, &Read),
+        (Ceiling::DramCopy, &Copy),
+        (Ceiling::L2Read, &L2Read),
+        (Ceiling::ImadWide, &ImadWide),
+        (Ceiling::MmaInt8, &Mma),
+        (Ceiling::WgmmaInt8, &Wgmma),
+        (Ceiling::Clmad, &Clmad),
+    ],
+};
 
 struct Read;
 struct Copy;
@@ -63,18 +68,15 @@ fn memory(backend: &Backend) -> usize {
     }
 }
 
-impl Check for Read {
-    fn kernel(&self) -> &'static Kernel {
-        &ceiling_read::KERNEL
-    }
+impl Trial for Read {
+    type Variant = ceiling_read::Variant;
 
-    fn run(
+    fn check(
         &self,
         backend: &Backend,
-        _: &'static VariantInfo,
-        seed: u64,
-    ) -> Result<Digest, CheckError> {
-        let mut inputs = Inputs::new("ceiling_read", seed);
+        _: Self::Variant,
+        mut inputs: Inputs,
+    ) -> Result<Digest, TrialError> {
         let n = 5000 + inputs.number_below(5000) as usize;
         let source = vectors(&mut inputs, n);
         let grid = Grid::x(1 + inputs.number_below(4) as u32);
@@ -89,29 +91,22 @@ impl Check for Read {
             &mut sum,
             n as u64,
         )?;
-        let sum = backend.download(&sum)?;
-        compare(
+        verify(
+            backend,
             "sum",
             &sum,
             &[start[0].wrapping_add(reference::read(&source))],
-        )?;
-        Ok(Digest::of(&sum))
-    }
-}
-
-impl Bench for Read {
-    fn kernel(&self) -> &'static Kernel {
-        &ceiling_read::KERNEL
+        )
     }
 
     fn cases(
         &self,
         backend: &Backend,
-        _: &'static VariantInfo,
-        seed: u64,
-    ) -> Result<Vec<Case>, CheckError> {
+        _: Self::Variant,
+        mut inputs: Inputs,
+    ) -> Result<Vec<Case>, TrialError> {
         let (n, grid) = (memory(backend), Grid::x(full(backend)));
-        let source = repeated::<U32x4>(backend, &mut Inputs::new("ceiling_read", seed), n)?;
+        let source = repeated::<U32x4>(backend, &mut inputs, n)?;
         let mut sum = backend.alloc_zeroed::<u32>(1)?;
         let work = Work {
             bytes_read: 16 * n as u64,
@@ -130,18 +125,15 @@ impl Bench for Read {
     }
 }
 
-impl Check for L2Read {
-    fn kernel(&self) -> &'static Kernel {
-        &ceiling_l2_read::KERNEL
-    }
+impl Trial for L2Read {
+    type Variant = ceiling_l2_read::Variant;
 
-    fn run(
+    fn check(
         &self,
         backend: &Backend,
-        _: &'static VariantInfo,
-        seed: u64,
-    ) -> Result<Digest, CheckError> {
-        let mut inputs = Inputs::new("ceiling_l2_read", seed);
+        _: Self::Variant,
+        mut inputs: Inputs,
+    ) -> Result<Digest, TrialError> {
         let n = 5000 + inputs.number_below(5000) as usize;
         let source = vectors(&mut inputs, n);
         let passes = inputs.number_below(5) as u32;
@@ -164,26 +156,20 @@ impl Check for L2Read {
         compare("sum", &sum, &[start[0].wrapping_add(added)])?;
         Ok(Digest::of(&sum))
     }
-}
-
-impl Bench for L2Read {
-    fn kernel(&self) -> &'static Kernel {
-        &ceiling_l2_read::KERNEL
-    }
 
     fn cases(
         &self,
         backend: &Backend,
-        _: &'static VariantInfo,
-        seed: u64,
-    ) -> Result<Vec<Case>, CheckError> {
+        _: Self::Variant,
+        mut inputs: Inputs,
+    ) -> Result<Vec<Case>, TrialError> {
         // Half of L2: all of it stays there.
         let (n, passes) = match backend.kind() {
             Kind::Cpu => (1 << 14, 4),
             Kind::Cuda => (backend.l2_bytes() as usize / 32, 100),
         };
         let grid = Grid::x(full(backend));
-        let source = repeated::<U32x4>(backend, &mut Inputs::new("ceiling_l2_read", seed), n)?;
+        let source = repeated::<U32x4>(backend, &mut inputs, n)?;
         let mut sum = backend.alloc_zeroed::<u32>(1)?;
         let work = Work {
             l2_read: 16 * n as u64 * u64::from(passes),
@@ -204,18 +190,15 @@ impl Bench for L2Read {
     }
 }
 
-impl Check for Copy {
-    fn kernel(&self) -> &'static Kernel {
-        &ceiling_copy::KERNEL
-    }
+impl Trial for Copy {
+    type Variant = ceiling_copy::Variant;
 
-    fn run(
+    fn check(
         &self,
         backend: &Backend,
-        _: &'static VariantInfo,
-        seed: u64,
-    ) -> Result<Digest, CheckError> {
-        let mut inputs = Inputs::new("ceiling_copy", seed);
+        _: Self::Variant,
+        mut inputs: Inputs,
+    ) -> Result<Digest, TrialError> {
         let n = 5000 + inputs.number_below(5000) as usize;
         let source = vectors(&mut inputs, n);
         let grid = Grid::x(1 + inputs.number_below(4) as u32);
@@ -229,31 +212,23 @@ impl Check for Copy {
             &mut target,
             n as u64,
         )?;
-        let target = backend.download(&target)?;
-        compare("target", &target, &source)?;
-        Ok(Digest::of(&target))
-    }
-}
-
-impl Bench for Copy {
-    fn kernel(&self) -> &'static Kernel {
-        &ceiling_copy::KERNEL
+        verify(backend, "target", &target, &source)
     }
 
     /// Buffers of 256 MiB, as most cases have, and of 2 GiB: the ceiling is the better of both.
     fn cases(
         &self,
         backend: &Backend,
-        _: &'static VariantInfo,
-        seed: u64,
-    ) -> Result<Vec<Case>, CheckError> {
+        _: Self::Variant,
+        mut inputs: Inputs,
+    ) -> Result<Vec<Case>, TrialError> {
         let sizes: &[usize] = match backend.kind() {
             Kind::Cpu => &[1 << 15],
             Kind::Cuda => &[1 << 24, 1 << 27],
         };
         let case = |&n: &usize| {
             let grid = Grid::x(n.div_ceil(BLOCK) as u32);
-            let source = repeated::<U32x4>(backend, &mut Inputs::new("ceiling_copy", seed), n)?;
+            let source = repeated::<U32x4>(backend, &mut inputs, n)?;
             let mut target = backend.alloc::<U32x4>(n)?;
             let bytes = 16 * n as u64;
             let work = Work {
@@ -281,18 +256,15 @@ impl Bench for Copy {
 macro_rules! arithmetic {
     ($hook:ident, $kernel:ident, $output:ty, $lanes:literal, $threads:literal, $per_round:expr, $work:ident,
         $reference:expr) => {
-        impl Check for $hook {
-            fn kernel(&self) -> &'static Kernel {
-                &$kernel::KERNEL
-            }
+        impl Trial for $hook {
+            type Variant = $kernel::Variant;
 
-            fn run(
+            fn check(
                 &self,
                 backend: &Backend,
-                _: &'static VariantInfo,
-                seed: u64,
-            ) -> Result<Digest, CheckError> {
-                let mut inputs = Inputs::new(stringify!($kernel), seed);
+                _: Self::Variant,
+                mut inputs: Inputs,
+            ) -> Result<Digest, TrialError> {
                 let items = (300 + inputs.number_below(300) as u32).div_ceil($threads);
                 let rounds = inputs.number_below(8) as u32;
                 let grid = Grid::x(1 + inputs.number_below(3) as u32);
@@ -301,23 +273,15 @@ macro_rules! arithmetic {
                     .collect();
                 let mut out = backend.alloc::<$output>($lanes * items as usize)?;
                 $kernel::launch(backend, $kernel::Variant, grid, &mut out, items, rounds)?;
-                let out = backend.download(&out)?;
-                compare("out", &out, &expected)?;
-                Ok(Digest::of(&out))
-            }
-        }
-
-        impl Bench for $hook {
-            fn kernel(&self) -> &'static Kernel {
-                &$kernel::KERNEL
+                verify(backend, "out", &out, &expected)
             }
 
             fn cases(
                 &self,
                 backend: &Backend,
-                _: &'static VariantInfo,
-                _: u64,
-            ) -> Result<Vec<Case>, CheckError> {
+                _: Self::Variant,
+                _: Inputs,
+            ) -> Result<Vec<Case>, TrialError> {
                 let (blocks, rounds) = (full(backend), rounds(backend));
                 let items = blocks * 256 / $threads;
                 let mut out = backend.alloc::<$output>($lanes * items as usize)?;

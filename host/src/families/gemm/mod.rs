@@ -1,44 +1,38 @@
-//! The checks and benches of the `gemm` kernels.
+//! Checks, benches and floors of the `gemm` kernels.
 
 use gpu_kernels::arith::Modulus;
 use gpu_kernels::arith::prime::VIPIR;
 use gpu_kernels::gemm::{grid, modular_gemm, reference};
-use simt::launch::{Grid, Kernel, VariantInfo};
+use simt::launch::Grid;
 
-use super::{Check, CheckError, Digest, Inputs, compare_at, tiled, variant_of};
 use crate::backend::{Backend, Kind};
-use crate::bench::{Bench, Case, Work};
+use crate::trial::{Case, Digest, Family, Inputs, Trial, TrialError, Work, tiled, verify_at};
 
-/// The kernels of this family that are checked.
-pub(super) static CHECKS: &[&dyn Check] = &[&ModularGemm];
+inventory::submit! { &FAMILY }
 
-/// The kernels of this family that are timed.
-pub(super) static BENCHES: &[&dyn Bench] = &[&ModularGemm];
+/// The family.
+pub static FAMILY: Family = Family {
+    name: "gemm",
+    trials: &[&ModularGemm],
+    ceilings: &[],
+};
 
 struct ModularGemm;
 
-fn grid_of(points: u32, m: u32, n: u32, columns: usize) -> Result<Grid, CheckError> {
-    let error = || CheckError::Other(format!("no grid for {points} products of {m} x {n}"));
+fn grid_of(points: u32, m: u32, n: u32, columns: usize) -> Result<Grid, TrialError> {
+    let error = || TrialError::Other(format!("no grid for {points} products of {m} x {n}"));
     grid(points, m, n, columns).ok_or_else(error)
 }
 
-impl Check for ModularGemm {
-    fn kernel(&self) -> &'static Kernel {
-        &modular_gemm::KERNEL
-    }
+impl Trial for ModularGemm {
+    type Variant = modular_gemm::Variant;
 
-    fn run(
+    fn check(
         &self,
         backend: &Backend,
-        variant: &'static VariantInfo,
-        seed: u64,
-    ) -> Result<Digest, CheckError> {
-        let variant = variant_of(
-            modular_gemm::Variant::ALL,
-            modular_gemm::Variant::info,
-            variant,
-        )?;
-        let mut inputs = Inputs::new("modular_gemm", seed);
+        variant: Self::Variant,
+        mut inputs: Inputs,
+    ) -> Result<Digest, TrialError> {
         let moduli = [VIPIR[0], Modulus::LARGEST, VIPIR[2]];
         let (points, per_modulus) = (5, 2);
         let (m, k, n) = (
@@ -77,37 +71,23 @@ impl Check for ModularGemm {
             k as u32,
             n as u32,
         )?;
-        let c = backend.download(&c)?;
-        compare_at("c", &c, &expected, |i| {
+        verify_at(backend, "c", &c, &expected, |i| {
             format!("{}, {}, {}", i / (m * n), i / n % m, i % n)
-        })?;
-        Ok(Digest::of(&c))
-    }
-}
-
-impl Bench for ModularGemm {
-    fn kernel(&self) -> &'static Kernel {
-        &modular_gemm::KERNEL
+        })
     }
 
     fn cases(
         &self,
         backend: &Backend,
-        variant: &'static VariantInfo,
-        seed: u64,
-    ) -> Result<Vec<Case>, CheckError> {
-        let variant = variant_of(
-            modular_gemm::Variant::ALL,
-            modular_gemm::Variant::info,
-            variant,
-        )?;
+        variant: Self::Variant,
+        mut inputs: Inputs,
+    ) -> Result<Vec<Case>, TrialError> {
         // Ring packing: M = D1 / N, K = n of the LWE, N = 2 x queries.
         let shapes: &[(u32, u32, u32, u32)] = match backend.kind() {
             Kind::Cpu => &[(1, 64, 128, 2), (1, 64, 128, 64)],
             Kind::Cuda => &[(1024, 256, 1280, 2), (1024, 256, 1280, 64)],
         };
         let q = VIPIR[0];
-        let mut inputs = Inputs::new("modular_gemm", seed);
         let mut cases = Vec::new();
         for &(points, m, k, n) in shapes {
             let of_a = points as usize * m as usize * k as usize;

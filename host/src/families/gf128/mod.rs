@@ -1,34 +1,31 @@
-//! The checks and benches of the `gf128` kernels.
+//! Checks, benches and floors of the `gf128` kernels.
 
 use gpu_kernels::gf128::{
     self, Field128, Ghash, Polyval, gf128_matmul, gf128_mul, gf128_mul_add, gf128_mul_bitsliced,
     method, polyval_mul, polyval_mul_add, reference,
 };
-use simt::launch::{Grid, Kernel, VariantInfo};
+use simt::launch::Grid;
 
-use super::{Check, CheckError, Digest, Inputs, compare, compare_at, repeated, variant_of};
 use crate::backend::{Backend, Kind};
-use crate::bench::{Bench, Case, Work};
+use crate::trial::{
+    Case, Digest, Family, Inputs, Trial, TrialError, Work, repeated, verify, verify_at,
+};
 
-/// The kernels of this family that are checked.
-pub(super) static CHECKS: &[&dyn Check] = &[
-    &GhashMul,
-    &GhashMulBitsliced,
-    &GhashMulAdd,
-    &GhashMatmul,
-    &PolyvalMul,
-    &PolyvalMulAdd,
-];
+inventory::submit! { &FAMILY }
 
-/// The kernels of this family that are timed.
-pub(super) static BENCHES: &[&dyn Bench] = &[
-    &GhashMul,
-    &GhashMulBitsliced,
-    &GhashMulAdd,
-    &GhashMatmul,
-    &PolyvalMul,
-    &PolyvalMulAdd,
-];
+/// The family.
+pub static FAMILY: Family = Family {
+    name: "gf128",
+    trials: &[
+        &GhashMul,
+        &GhashMulBitsliced,
+        &GhashMulAdd,
+        &GhashMatmul,
+        &PolyvalMul,
+        &PolyvalMulAdd,
+    ],
+    ceilings: &[],
+};
 
 struct GhashMul;
 struct GhashMulBitsliced;
@@ -71,19 +68,15 @@ fn cover(outputs: usize) -> Grid {
 /// Check and bench of the product.
 macro_rules! product {
     ($hook:ident, $field:ty, $kernel:ident, $reference:path, clmad = $clmad:expr) => {
-        impl Check for $hook {
-            fn kernel(&self) -> &'static Kernel {
-                &$kernel::KERNEL
-            }
+        impl Trial for $hook {
+            type Variant = $kernel::Variant;
 
-            fn run(
+            fn check(
                 &self,
                 backend: &Backend,
-                variant: &'static VariantInfo,
-                seed: u64,
-            ) -> Result<Digest, CheckError> {
-                let variant = variant_of($kernel::Variant::ALL, $kernel::Variant::info, variant)?;
-                let mut inputs = Inputs::new(stringify!($kernel), seed);
+                variant: Self::Variant,
+                mut inputs: Inputs,
+            ) -> Result<Digest, TrialError> {
                 let n = 500 + inputs.number_below(1000) as usize;
                 let (a, b) = (elements(&mut inputs, n), elements(&mut inputs, n));
                 let expected: Vec<$field> =
@@ -92,29 +85,19 @@ macro_rules! product {
                 let grid = Grid::x(1 + inputs.number_below(4) as u32);
                 let (a, b, mut c) = (backend.upload(&a)?, backend.upload(&b)?, backend.alloc(n)?);
                 $kernel::launch(backend, variant, grid, &a, &b, &mut c, n as u64)?;
-                let c = backend.download(&c)?;
-                compare("c", &c, &expected)?;
-                Ok(Digest::of(&c))
-            }
-        }
-
-        impl Bench for $hook {
-            fn kernel(&self) -> &'static Kernel {
-                &$kernel::KERNEL
+                verify(backend, "c", &c, &expected)
             }
 
             fn cases(
                 &self,
                 backend: &Backend,
-                variant: &'static VariantInfo,
-                seed: u64,
-            ) -> Result<Vec<Case>, CheckError> {
-                let variant = variant_of($kernel::Variant::ALL, $kernel::Variant::info, variant)?;
+                variant: Self::Variant,
+                mut inputs: Inputs,
+            ) -> Result<Vec<Case>, TrialError> {
                 let n: usize = match backend.kind() {
                     Kind::Cpu => 1 << 14,
                     Kind::Cuda => 1 << 25,
                 };
-                let mut inputs = Inputs::new(stringify!($kernel), seed);
                 let a = repeated::<$field>(backend, &mut inputs, n)?;
                 let b = repeated::<$field>(backend, &mut inputs, n)?;
                 let mut c = backend.alloc::<$field>(n)?;
@@ -156,19 +139,15 @@ product!(
 /// Check and bench of the sum of products.
 macro_rules! sum_of_products {
     ($hook:ident, $field:ty, $kernel:ident, $reference:path) => {
-        impl Check for $hook {
-            fn kernel(&self) -> &'static Kernel {
-                &$kernel::KERNEL
-            }
+        impl Trial for $hook {
+            type Variant = $kernel::Variant;
 
-            fn run(
+            fn check(
                 &self,
                 backend: &Backend,
-                variant: &'static VariantInfo,
-                seed: u64,
-            ) -> Result<Digest, CheckError> {
-                let variant = variant_of($kernel::Variant::ALL, $kernel::Variant::info, variant)?;
-                let mut inputs = Inputs::new(stringify!($kernel), seed);
+                variant: Self::Variant,
+                mut inputs: Inputs,
+            ) -> Result<Digest, TrialError> {
                 let n = 100 + inputs.number_below(500) as usize;
                 let terms = inputs.number_below(6) as usize;
                 let a: Vec<$field> = elements(&mut inputs, n * terms);
@@ -195,30 +174,20 @@ macro_rules! sum_of_products {
                     n as u64,
                     terms as u32,
                 )?;
-                let c = backend.download(&c)?;
-                compare("c", &c, &expected)?;
-                Ok(Digest::of(&c))
-            }
-        }
-
-        impl Bench for $hook {
-            fn kernel(&self) -> &'static Kernel {
-                &$kernel::KERNEL
+                verify(backend, "c", &c, &expected)
             }
 
             fn cases(
                 &self,
                 backend: &Backend,
-                variant: &'static VariantInfo,
-                seed: u64,
-            ) -> Result<Vec<Case>, CheckError> {
+                variant: Self::Variant,
+                mut inputs: Inputs,
+            ) -> Result<Vec<Case>, TrialError> {
                 const TERMS: usize = 8;
-                let variant = variant_of($kernel::Variant::ALL, $kernel::Variant::info, variant)?;
                 let n: usize = match backend.kind() {
                     Kind::Cpu => 1 << 11,
                     Kind::Cuda => 1 << 22,
                 };
-                let mut inputs = Inputs::new(stringify!($kernel), seed);
                 let a = repeated::<$field>(backend, &mut inputs, TERMS * n)?;
                 let b = repeated::<$field>(backend, &mut inputs, TERMS * n)?;
                 let mut c = repeated::<$field>(backend, &mut inputs, n)?;
@@ -252,23 +221,15 @@ macro_rules! sum_of_products {
 sum_of_products!(GhashMulAdd, Ghash, gf128_mul_add, reference::ghash);
 sum_of_products!(PolyvalMulAdd, Polyval, polyval_mul_add, reference::polyval);
 
-impl Check for GhashMatmul {
-    fn kernel(&self) -> &'static Kernel {
-        &gf128_matmul::KERNEL
-    }
+impl Trial for GhashMatmul {
+    type Variant = gf128_matmul::Variant;
 
-    fn run(
+    fn check(
         &self,
         backend: &Backend,
-        variant: &'static VariantInfo,
-        seed: u64,
-    ) -> Result<Digest, CheckError> {
-        let variant = variant_of(
-            gf128_matmul::Variant::ALL,
-            gf128_matmul::Variant::info,
-            variant,
-        )?;
-        let mut inputs = Inputs::new("gf128_matmul", seed);
+        variant: Self::Variant,
+        mut inputs: Inputs,
+    ) -> Result<Digest, TrialError> {
         let mut size = |most: u64| 1 + inputs.number_below(most) as usize;
         let (rows, n, terms, blocks) = (size(40), size(150), size(30) - 1, size(4));
         let a: Vec<Ghash> = elements(&mut inputs, rows * terms);
@@ -298,34 +259,22 @@ impl Check for GhashMatmul {
             terms as u32,
             n as u64,
         )?;
-        let c = backend.download(&c)?;
-        compare_at("c", &c, &expected, |at| format!("{}, {}", at / n, at % n))?;
-        Ok(Digest::of(&c))
-    }
-}
-
-impl Bench for GhashMatmul {
-    fn kernel(&self) -> &'static Kernel {
-        &gf128_matmul::KERNEL
+        verify_at(backend, "c", &c, &expected, |at| {
+            format!("{}, {}", at / n, at % n)
+        })
     }
 
     fn cases(
         &self,
         backend: &Backend,
-        variant: &'static VariantInfo,
-        seed: u64,
-    ) -> Result<Vec<Case>, CheckError> {
-        let variant = variant_of(
-            gf128_matmul::Variant::ALL,
-            gf128_matmul::Variant::info,
-            variant,
-        )?;
+        variant: Self::Variant,
+        mut inputs: Inputs,
+    ) -> Result<Vec<Case>, TrialError> {
         // Sixteen combinations of 64 vectors, of 16 MiB each on a GPU.
         let (rows, terms, n): (usize, usize, usize) = match backend.kind() {
             Kind::Cpu => (16, 16, 64),
             Kind::Cuda => (16, 64, 1 << 20),
         };
-        let mut inputs = Inputs::new("gf128_matmul", seed);
         let a = repeated::<Ghash>(backend, &mut inputs, rows * terms)?;
         let b = repeated::<Ghash>(backend, &mut inputs, terms * n)?;
         let mut c = repeated::<Ghash>(backend, &mut inputs, rows * n)?;

@@ -1,14 +1,11 @@
-//! Inputs, comparison and digests for checks.
-
-use std::fmt::Debug;
+//! Inputs from a seed.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use sha2::{Digest as _, Sha256};
 use simt::Element;
-use simt::launch::VariantInfo;
 
-use super::{CheckError, Digest};
+use super::TrialError;
 use crate::backend::{Backend, Buffer};
 
 /// Random inputs from a seed, the edge values of their range among them.
@@ -133,24 +130,6 @@ impl Inputs {
     }
 }
 
-/// The variant of a kernel that a descriptor describes: `all` is its `Variant::ALL`, `info` its
-/// `Variant::info`.
-///
-/// # Errors
-///
-/// [`CheckError::UnknownVariant`] where it is none of them.
-pub fn variant_of<V: Copy>(
-    all: &[V],
-    info: impl Fn(V) -> Option<&'static VariantInfo>,
-    wanted: &'static VariantInfo,
-) -> Result<V, CheckError> {
-    let is_wanted = |&variant: &V| info(variant).is_some_and(|info| info.name == wanted.name);
-    all.iter()
-        .copied()
-        .find(is_wanted)
-        .ok_or(CheckError::UnknownVariant)
-}
-
 /// A buffer of `len` elements for a bench: random, but only the first 16 MiB of it are drawn and
 /// the rest repeats them.
 ///
@@ -161,7 +140,7 @@ pub fn repeated<T: Element>(
     backend: &Backend,
     inputs: &mut Inputs,
     len: usize,
-) -> Result<Buffer<T>, CheckError> {
+) -> Result<Buffer<T>, TrialError> {
     let part = ((16 << 20) / size_of::<T>()).min(len);
     tiled(backend, &inputs.uniform::<T>(part), len)
 }
@@ -175,7 +154,7 @@ pub fn tiled<T: Element>(
     backend: &Backend,
     part: &[T],
     len: usize,
-) -> Result<Buffer<T>, CheckError> {
+) -> Result<Buffer<T>, TrialError> {
     let source = backend.upload(part)?;
     let mut buffer = backend.alloc::<T>(len)?;
     let stream = backend.stream()?;
@@ -188,78 +167,6 @@ pub fn tiled<T: Element>(
     }
     stream.synchronize()?;
     Ok(buffer)
-}
-
-/// Compares an output with the reference, bit for bit.
-///
-/// # Errors
-///
-/// [`CheckError::Mismatch`] with the index and both values of the first difference, and
-/// [`CheckError::Length`].
-pub fn compare<T: Element + Debug>(
-    output: &str,
-    got: &[T],
-    expected: &[T],
-) -> Result<(), CheckError> {
-    compare_at(output, got, expected, |index| index.to_string())
-}
-
-/// As [`compare`], with a name of one's own for the place of an index, such as `row, column`.
-///
-/// # Errors
-///
-/// As [`compare`].
-pub fn compare_at<T: Element + Debug>(
-    output: &str,
-    got: &[T],
-    expected: &[T],
-    place: impl Fn(usize) -> String,
-) -> Result<(), CheckError> {
-    if got.len() != expected.len() {
-        return Err(CheckError::Length {
-            output: output.to_owned(),
-            got: got.len(),
-            expected: expected.len(),
-        });
-    }
-    let differ =
-        |(got, expected): &(&T, &T)| bytemuck::bytes_of(*got) != bytemuck::bytes_of(*expected);
-    let pairs = || got.iter().zip(expected);
-    let Some(index) = pairs().position(|pair| differ(&pair)) else {
-        return Ok(());
-    };
-    Err(CheckError::Mismatch {
-        place: format!("{output}[{}]", place(index)),
-        got: format!("{:?}", got[index]),
-        expected: format!("{:?}", expected[index]),
-        wrong: pairs().filter(differ).count(),
-        all: got.len(),
-    })
-}
-
-/// Collects the outputs of a run into one [`Digest`].
-#[derive(Clone, Debug, Default)]
-pub struct DigestBuilder(Sha256);
-
-impl DigestBuilder {
-    /// Nothing collected yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds an output: its length in bytes, then its bytes as they lie in memory.
-    #[must_use]
-    pub fn output<T: Element>(mut self, output: &[T]) -> Self {
-        let bytes: &[u8] = bytemuck::cast_slice(output);
-        self.0.update((bytes.len() as u64).to_le_bytes());
-        self.0.update(bytes);
-        self
-    }
-
-    /// The digest of what was added.
-    pub fn finish(self) -> Digest {
-        Digest(self.0.finalize().into())
-    }
 }
 
 #[cfg(test)]
@@ -290,33 +197,5 @@ mod tests {
         assert!(inputs.bytes(0).is_empty());
         let words = inputs.words(11);
         assert!(words.contains(&0x8080_8080) && words.contains(&u32::MAX));
-    }
-
-    #[test]
-    fn a_mismatch_names_place_and_both_values() {
-        assert!(compare("c", &[1u32, 2, 3], &[1, 2, 3]).is_ok());
-        let error = compare("c", &[1u32, 2, 3], &[1, 5, 4]).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "c[1] is 2, expected 5 (the first of 2 wrong among 3)"
-        );
-        let error = compare("c", &[1u32], &[1, 5]).unwrap_err();
-        assert_eq!(error.to_string(), "c has 1 elements, expected 2");
-        let error = compare_at("m", &[0u8; 6], &[0, 0, 0, 0, 9, 0], |i| {
-            format!("{}, {}", i / 3, i % 3)
-        });
-        assert!(error.unwrap_err().to_string().starts_with("m[1, 1] is 0"));
-    }
-
-    #[test]
-    fn digests_separate_outputs_and_match_the_standard() {
-        // SHA-256 of eight zero bytes (the length), FIPS 180-4.
-        assert_eq!(
-            Digest::of::<u8>(&[]).to_string(),
-            "af5570f5a1810b7af78caf4bc70a660f0df51e42baf91d4de5b2328de0e83dfc"
-        );
-        let split = |a: &[u8], b: &[u8]| DigestBuilder::new().output(a).output(b).finish();
-        assert_ne!(split(&[1], &[2, 3]), split(&[1, 2], &[3]));
-        assert_eq!(format!("{:.8}", Digest([0xab; 32])), "abababab");
     }
 }

@@ -1,4 +1,4 @@
-//! The checks and benches of the `montgomery` kernels.
+//! Checks, benches and floors of the `montgomery` kernels.
 
 use gpu_kernels::arith::Modulus;
 use gpu_kernels::arith::prime::VIPIR;
@@ -6,31 +6,26 @@ use gpu_kernels::montgomery::{
     self, from_montgomery, modular_add, modular_sub, montgomery_mul, montgomery_mul_add, reference,
     to_montgomery,
 };
-use simt::launch::{Grid, Kernel, VariantInfo};
+use simt::launch::Grid;
 
-use super::{Check, CheckError, Digest, Inputs, compare, tiled, variant_of};
 use crate::backend::{Backend, Kind};
-use crate::bench::{Bench, Case, Work};
+use crate::trial::{Case, Digest, Family, Inputs, Trial, TrialError, Work, tiled, verify};
 
-/// The kernels of this family that are checked.
-pub(super) static CHECKS: &[&dyn Check] = &[
-    &MontgomeryMul,
-    &MontgomeryMulAdd,
-    &ModularAdd,
-    &ModularSub,
-    &ToMontgomery,
-    &FromMontgomery,
-];
+inventory::submit! { &FAMILY }
 
-/// The kernels of this family that are timed.
-pub(super) static BENCHES: &[&dyn Bench] = &[
-    &MontgomeryMul,
-    &MontgomeryMulAdd,
-    &ModularAdd,
-    &ModularSub,
-    &ToMontgomery,
-    &FromMontgomery,
-];
+/// The family.
+pub static FAMILY: Family = Family {
+    name: "montgomery",
+    trials: &[
+        &MontgomeryMul,
+        &MontgomeryMulAdd,
+        &ModularAdd,
+        &ModularSub,
+        &ToMontgomery,
+        &FromMontgomery,
+    ],
+    ceilings: &[],
+};
 
 /// Residues, with the edges among them.
 fn residues(inputs: &mut Inputs, len: usize, q: Modulus) -> Vec<u32> {
@@ -59,19 +54,10 @@ macro_rules! vector_kernel {
     ($hook:ident, $kernel:ident, [$($input:ident),+], $values:path, imad_wide = $imad_wide:literal) => {
         struct $hook;
 
-        impl Check for $hook {
-            fn kernel(&self) -> &'static Kernel {
-                &$kernel::KERNEL
-            }
+        impl Trial for $hook {
+    type Variant = $kernel::Variant;
 
-            fn run(
-                &self,
-                backend: &Backend,
-                variant: &'static VariantInfo,
-                seed: u64,
-            ) -> Result<Digest, CheckError> {
-                let variant = variant_of($kernel::Variant::ALL, $kernel::Variant::info, variant)?;
-                let mut inputs = Inputs::new(stringify!($kernel), seed);
+            fn check(&self, backend: &Backend, variant: Self::Variant, mut inputs: Inputs) -> Result<Digest, TrialError> {
                 let n = 3000 + inputs.number_below(3000) as usize;
                 let q = modulus(&mut inputs);
                 let grid = Grid::x(1 + inputs.number_below(8) as u32);
@@ -81,30 +67,15 @@ macro_rules! vector_kernel {
                 $(let $input = backend.upload(&$input)?;)+
                 let mut out = backend.alloc(n)?;
                 $kernel::launch(backend, variant, grid, $(&$input,)+ &mut out, n as u64, q)?;
-                let out = backend.download(&out)?;
-                compare("out", &out, &expected)?;
-                Ok(Digest::of(&out))
-            }
-        }
-
-        impl Bench for $hook {
-            fn kernel(&self) -> &'static Kernel {
-                &$kernel::KERNEL
+                verify(backend, "out", &out, &expected)
             }
 
-            fn cases(
-                &self,
-                backend: &Backend,
-                variant: &'static VariantInfo,
-                seed: u64,
-            ) -> Result<Vec<Case>, CheckError> {
-                let variant = variant_of($kernel::Variant::ALL, $kernel::Variant::info, variant)?;
+            fn cases(&self, backend: &Backend, variant: Self::Variant, mut inputs: Inputs) -> Result<Vec<Case>, TrialError> {
                 let n: usize = match backend.kind() {
                     Kind::Cpu => 1 << 17,
                     Kind::Cuda => 1 << 26,
                 };
                 let q = VIPIR[0];
-                let mut inputs = Inputs::new(stringify!($kernel), seed);
                 let mut reads = 0;
                 $(
                     let $input = tiled(backend, &residues(&mut inputs, n.min(1 << 20), q), n)?;
