@@ -1,9 +1,11 @@
-//! Developer commands: `cargo xtask setup | image | sass | budget | benchmarks | ci`.
+//! Developer commands: `cargo xtask setup | image | sass | budget | benchmarks | bundle | owed | ci`.
 //!
 //! All of them work on the workspace this program was built in.
 
 mod benchmarks;
+mod bundle;
 mod ci;
+mod owed;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -72,6 +74,20 @@ enum Cmd {
         #[arg(long)]
         check: bool,
     },
+    /// Builds a folder that checks and measures every kernel on a machine with a driver and no Rust
+    Bundle {
+        /// Architectures: all, or a list such as sm_80,sm_90a
+        #[arg(long, default_value = "all", value_parser = archs)]
+        arch: Archs,
+        /// The folder
+        #[arg(long, default_value = "target/bundle")]
+        out: PathBuf,
+    },
+    /// Lists the figures that are owed (benches/results/OWED.md), or strikes those that a run meets
+    Owed {
+        /// A file that `kernels bench --json` wrote on a card
+        results: Option<PathBuf>,
+    },
     /// Sets up what is missing, then checks everything that must hold before a change lands
     Ci,
 }
@@ -114,6 +130,8 @@ fn run(command: &Cmd) -> Result<ExitCode> {
     match command {
         Cmd::Setup => setup(&workspace)?,
         Cmd::Benchmarks { check } => benchmarks::run(&workspace, *check)?,
+        Cmd::Bundle { arch, out } => bundle::run(&workspace, &arch.0, out)?,
+        Cmd::Owed { results } => owed::run(&workspace, results.as_deref())?,
         Cmd::Ci => {
             setup(&workspace)?;
             benchmarks::run(&workspace, true)?;
