@@ -4,14 +4,17 @@
 //! - [`families`]: the families of kernels, each with its checks, benches and floors, in the terms of [`trial`].
 //! - [`check`]: every kernel against a plain reference.
 //! - [`mod@bench`]: every kernel beside what the hardware allows.
+//! - [`choice`]: which variant does a job; [`mod@tune`] measures it.
 //! - [`pir`]: private information retrieval.
 //! - [`cli`]: the program `gristmill`.
 
 pub mod backend;
 pub mod bench;
 pub mod check;
+pub mod choice;
 pub mod cli;
 pub mod families;
 pub mod image;
 pub mod pir;
 pub mod trial;
+pub mod tune;

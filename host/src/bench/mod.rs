@@ -90,10 +90,13 @@ pub struct Results {
 
 /// Median and spread of the launches of a case.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Sample {
-    median_ns: f64,
-    spread: f64,
-    runs: usize,
+pub struct Sample {
+    /// Median time of a launch.
+    pub median_ns: f64,
+    /// Distance from the 10th to the 90th percentile, as a part of the median.
+    pub spread: f64,
+    /// Runs that the median is of.
+    pub runs: usize,
 }
 
 impl Sample {
@@ -146,7 +149,12 @@ impl<'a> Timer<'a> {
     }
 }
 
-fn sample(stream: &Stream, case: &mut Case) -> Result<Sample, TrialError> {
+/// Times the launches of a case.
+///
+/// # Errors
+///
+/// A launch or the backend failed.
+pub fn sample(stream: &Stream, case: &mut Case) -> Result<Sample, TrialError> {
     let timer = Timer::new(stream)?;
     let mut once = timer.time(|stream| (case.launch)(stream))?;
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! `gristmill kernels list | show | check | bench`.
+//! `gristmill kernels list | show | check | bench | tune`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,10 @@ use super::{BackendArgument, Failure, Output};
 use crate::backend::{Backend, Mode};
 use crate::bench::{self, Measured, Results, Timed};
 use crate::check::{self, Outcome, Subject};
+use crate::choice::{Table, Tuned, VARIABLE};
 use crate::image;
 use crate::trial::{self, Ceiling};
+use crate::tune;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -47,6 +49,8 @@ pub(super) enum Command {
     Check(CheckArguments),
     /// Time every variant beside the ceilings of the device
     Bench(BenchArguments),
+    /// Time the variants that can do a job, and keep which is fastest on this device
+    Tune(TuneArguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -94,6 +98,23 @@ pub(super) struct BenchArguments {
     plot: Option<PathBuf>,
 }
 
+#[derive(Debug, clap::Args)]
+pub(super) struct TuneArguments {
+    /// Where to run
+    #[arg(long, default_value = "auto")]
+    backend: BackendArgument,
+    /// Only jobs whose name holds this
+    #[arg(long, default_value = "")]
+    filter: String,
+    /// The seed of the inputs
+    #[arg(long, default_value_t = 0, value_parser = seed, allow_negative_numbers = true)]
+    seed: u64,
+    /// The table to add to [default: $GRISTMILL_TUNING, or gristmill/tuning.json in the configuration
+    /// folder: the one that is used]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
 fn seed(text: &str) -> Result<u64, &'static str> {
     text.parse()
         .map_err(|_| "a seed is a whole number from 0 to 18446744073709551615")
@@ -110,6 +131,7 @@ pub(super) fn run(command: Command, out: &mut Output<'_>) -> Result<(), Failure>
         } => show(&variant, arch, ptx, sass, out),
         Command::Check(arguments) => check(&arguments, out),
         Command::Bench(arguments) => bench(&arguments, out),
+        Command::Tune(arguments) => tune(arguments, out),
     }
 }
 
@@ -777,6 +799,74 @@ fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure
     };
     json.write_json(&results)?;
     plot.write(&bench::svg(&results))
+}
+
+fn tune(arguments: TuneArguments, out: &mut Output<'_>) -> Result<(), Failure> {
+    let jobs: Vec<_> = trial::families()
+        .into_iter()
+        .flat_map(|family| family.jobs)
+        .filter(|job| job.name.contains(&arguments.filter))
+        .collect();
+    if jobs.is_empty() {
+        return Err(Failure::Usage(format!(
+            "no job has `{}` in its name: leave out --filter to see them all",
+            arguments.filter
+        )));
+    }
+    let path = arguments.out.or_else(Table::path).ok_or_else(|| {
+        Failure::Usage(format!(
+            "there is no configuration folder: name a file with --out or {VARIABLE}"
+        ))
+    })?;
+    // A table that cannot be read is found before anything is measured.
+    let mut table = Table::read(Some(path.clone())).map_err(Failure::failed)?;
+    let started = SystemTime::now();
+    let backend = arguments.backend.open()?;
+    announce(&backend, out)?;
+    let bar = progress(jobs.len());
+    for job in jobs {
+        bar.set_message(job.name);
+        let timed = tune::tune(&backend, job, arguments.seed)
+            .map_err(|error| Failure::Failed(format!("{}: {error}", job.name)))?;
+        bar.inc(1);
+        let Some(best) = timed.first() else {
+            note(format_args!(
+                "skip {}: none of its variants runs here",
+                job.name
+            ));
+            continue;
+        };
+        let default = job.default_for(backend.info()).map(|variant| variant.name);
+        bar.suspend(|| {
+            out.line(format_args!("{} ({}), {}", job.name, job.what, best.shape))?;
+            for candidate in &timed {
+                out.line(format_args!(
+                    "  {:<44}  {:>12.3} us  spread {:>5.1} %{}",
+                    candidate.variant.name,
+                    candidate.sample.median_ns / 1e3,
+                    candidate.sample.spread * 100.0,
+                    if Some(candidate.variant.name) == default {
+                        "  built-in"
+                    } else {
+                        ""
+                    }
+                ))?;
+            }
+            out.flush()
+        })?;
+        let tuned = Tuned {
+            variant: best.variant.name.to_owned(),
+            median_ns: best.sample.median_ns,
+            shape: best.shape.clone(),
+            commit: image::COMMIT.to_owned(),
+            date: bench::utc(started),
+        };
+        table.insert(backend.info(), job, tuned);
+    }
+    bar.finish_and_clear();
+    table.write(&path).map_err(Failure::failed)?;
+    out.line(format_args!("written to {}", path.display()))?;
+    out.flush()
 }
 
 #[cfg(test)]

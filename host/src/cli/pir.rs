@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 use super::{BackendArgument, Failure, Output};
+use crate::choice::Table;
 use crate::pir::demo::{self, DemoError, FileFormat, Options, Protocol};
+use crate::pir::product::Kernels;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -63,7 +65,8 @@ fn bytes(text: &str) -> Result<usize, &'static str> {
 
 pub(super) fn run(command: Command, out: &mut Output<'_>) -> Result<(), Failure> {
     let Command::Demo(arguments) = command;
-    let backend = arguments.backend.open()?;
+    let table = Table::read(Table::path()).map_err(Failure::failed)?;
+    let kernels = Kernels::new(arguments.backend.open()?, table);
     let options = Options {
         records: arguments.records,
         format: arguments.format,
@@ -76,7 +79,7 @@ pub(super) fn run(command: Command, out: &mut Output<'_>) -> Result<(), Failure>
         json: arguments.json,
         progress: std::io::stderr().is_terminal(),
     };
-    demo::run(&options, &backend, out.writer(), &mut std::io::stderr()).map_err(failure)?;
+    demo::run(&options, &kernels, out.writer(), &mut std::io::stderr()).map_err(failure)?;
     out.flush()
 }
 

@@ -266,6 +266,8 @@ pub struct Explanation {
     pub stages: Vec<Stage>,
     /// Queries over which the hint was spread when traffic was weighed.
     pub queries_per_hint: u32,
+    /// The kernels that the server took, where it had a choice.
+    pub kernels: Vec<Chosen>,
     /// The layouts with the least traffic, the chosen one first.
     pub layouts: Vec<Weighed>,
 }
@@ -283,6 +285,17 @@ pub struct Stage {
     pub l2_bytes: u64,
     /// How it runs.
     pub choice: &'static str,
+}
+
+/// A kernel that was chosen.
+#[derive(Clone, Debug, Serialize)]
+pub struct Chosen {
+    /// What it does.
+    pub job: &'static str,
+    /// The variant.
+    pub variant: &'static str,
+    /// Where the choice comes from.
+    pub source: String,
 }
 
 /// A layout that was weighed.
@@ -532,7 +545,14 @@ fn explain(
         l2_bytes: engine.l2_bytes(),
         choice: "operation-level: the fold has no other",
     };
+    let columns = [lwe.dimension() as u32, layout.columns_per_record()];
+    let kernels = engine.choices(&columns).into_iter().map(|choice| Chosen {
+        job: choice.job.what,
+        variant: choice.variant.name,
+        source: choice.source.to_string(),
+    });
     Ok(Explanation {
+        kernels: kernels.collect(),
         stages: vec![stage],
         queries_per_hint: policy.queries_per_hint,
         layouts: layouts.collect(),
@@ -627,6 +647,12 @@ fn write_text(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
                     grouped(stage.l2_bytes),
                     stage.choice
                 ),
+            )?;
+        }
+        for kernel in &explanation.kernels {
+            line(
+                "kernel",
+                format!("{}: {} ({})", kernel.job, kernel.variant, kernel.source),
             )?;
         }
         for (at, layout) in explanation.layouts.iter().enumerate() {

@@ -2,11 +2,13 @@
 
 use std::fmt;
 
-use gpu_kernels::byte_product::{self, Shape, byte_matmul, byte_matvec};
-use simt::launch::{DeviceMut, DeviceRef, Grid};
+use gpu_kernels::byte_product::Shape;
 
 use super::layout::ByteMatrix;
-use crate::backend::{Backend, Buffer, Kind};
+use crate::backend::{Backend, Buffer};
+use crate::choice::{Choice, Table};
+use crate::families::byte_product::{HINT, job_for, multiply};
+use crate::trial::Job;
 
 /// What a machine said when it could not hold or multiply a database: one line.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +30,11 @@ pub trait Engine {
     /// Bytes of the cache that all of it shares, 0 where unknown.
     fn l2_bytes(&self) -> u64;
 
+    /// Which kernels it takes for a product with each of these numbers of columns, where it has a choice.
+    fn choices(&self, _columns: &[u32]) -> Vec<Choice> {
+        Vec::new()
+    }
+
     /// Takes a database into its memory.
     ///
     /// # Errors
@@ -48,17 +55,74 @@ pub trait Product {
 }
 
 /// The kernels of [`gpu_kernels::byte_product`], on the emulator or on a GPU.
+#[derive(Clone, Debug)]
+pub struct Kernels {
+    backend: Backend,
+    table: Table,
+}
+
+impl Kernels {
+    /// The kernels on a backend, chosen by a table.
+    pub fn new(backend: Backend, table: Table) -> Self {
+        Self { backend, table }
+    }
+
+    fn choose(&self, job: &'static Job) -> Result<Choice, EngineError> {
+        self.table.choose(&self.backend, job).ok_or_else(|| {
+            let candidate = job.candidates().next();
+            let reason = candidate.and_then(|variant| self.backend.supports(variant).err());
+            EngineError(format!(
+                "no kernel for {} runs here: {}",
+                job.what,
+                reason.unwrap_or_default()
+            ))
+        })
+    }
+}
+
+impl Engine for Kernels {
+    fn describe(&self) -> String {
+        format!("{}: {}", self.backend.kind(), self.backend.name())
+    }
+
+    fn l2_bytes(&self) -> u64 {
+        self.backend.l2_bytes()
+    }
+
+    fn choices(&self, columns: &[u32]) -> Vec<Choice> {
+        let chosen = columns.iter().map(|&columns| job_for(columns));
+        chosen.filter_map(|job| self.choose(job).ok()).collect()
+    }
+
+    fn load(&self, database: &ByteMatrix) -> Result<Box<dyn Product>, EngineError> {
+        // What cannot be multiplied is not worth loading.
+        self.choose(&HINT)?;
+        Ok(Box::new(Loaded::new(self, database)?))
+    }
+}
+
+/// The kernels on a backend, chosen by the built-in tables.
 impl Engine for Backend {
     fn describe(&self) -> String {
-        format!("{}: {}", self.kind(), self.name())
+        Kernels::from(self).describe()
     }
 
     fn l2_bytes(&self) -> u64 {
         Backend::l2_bytes(self)
     }
 
+    fn choices(&self, columns: &[u32]) -> Vec<Choice> {
+        Kernels::from(self).choices(columns)
+    }
+
     fn load(&self, database: &ByteMatrix) -> Result<Box<dyn Product>, EngineError> {
-        Ok(Box::new(Loaded::new(self, database)?))
+        Kernels::from(self).load(database)
+    }
+}
+
+impl From<&Backend> for Kernels {
+    fn from(backend: &Backend) -> Self {
+        Self::new(backend.clone(), Table::default())
     }
 }
 
@@ -71,7 +135,7 @@ fn too_large() -> EngineError {
 
 /// A database in the memory of a backend.
 struct Loaded {
-    backend: Backend,
+    kernels: Kernels,
     database: Buffer<u8>,
     /// For one column of X.
     shape: Shape,
@@ -79,6 +143,7 @@ struct Loaded {
 
 impl Product for Loaded {
     fn multiply(&self, x: &[u32]) -> Result<Vec<u32>, EngineError> {
+        let backend = &self.kernels.backend;
         let inner = self.shape.inner as usize;
         let columns = x.len() / inner;
         let shape = u32::try_from(columns)
@@ -91,33 +156,21 @@ impl Product for Loaded {
         for (to, from) in strided.chunks_exact_mut(stride).zip(x.chunks_exact(inner)) {
             to[..inner].copy_from_slice(from);
         }
-        let x = self.backend.upload(&strided).map_err(EngineError::new)?;
+        let x = backend.upload(&strided).map_err(EngineError::new)?;
         let rows = shape.y_stride as usize;
-        let mut y = self
-            .backend
+        let mut y = backend
             .alloc_zeroed(columns * rows)
             .map_err(EngineError::new)?;
-        if self.backend.kind() == Kind::Cuda && columns > 1 {
-            self.tensor_cores(&x, &mut y, shape)?;
-        } else {
-            // The emulator takes this way for many columns too: the lanes of a warp meet for every
-            // instruction of a tensor core there, and a column of 344 x 3,942 bytes took 7.2 ms of a
-            // core against 2.5 ms.
-            for column in 0..columns {
-                let x = x.view(column * stride..(column + 1) * stride);
-                let y = y.view_mut(column * rows..(column + 1) * rows);
-                self.one_column(
-                    &x.map_err(EngineError::new)?,
-                    &mut y.map_err(EngineError::new)?,
-                )?;
-            }
-        }
-        self.backend.download(&y).map_err(EngineError::new)
+        let chosen = self.kernels.choose(job_for(shape.columns))?;
+        multiply(backend, chosen.variant, &self.database, &x, &mut y, shape)
+            .map_err(EngineError::new)?;
+        backend.download(&y).map_err(EngineError::new)
     }
 }
 
 impl Loaded {
-    fn new(backend: &Backend, database: &ByteMatrix) -> Result<Self, EngineError> {
+    fn new(kernels: &Kernels, database: &ByteMatrix) -> Result<Self, EngineError> {
+        let backend = &kernels.backend;
         let sizes = (
             u32::try_from(database.rows()),
             u32::try_from(database.columns()),
@@ -150,44 +203,10 @@ impl Loaded {
                 .map_err(EngineError::new)?;
         }
         Ok(Self {
-            backend: backend.clone(),
+            kernels: kernels.clone(),
             database: buffer,
             shape,
         })
-    }
-
-    fn one_column(
-        &self,
-        x: &impl DeviceRef<u32>,
-        y: &mut impl DeviceMut<u32>,
-    ) -> Result<(), EngineError> {
-        const ROWS: u32 = 8;
-        const WARPS: u32 = 8;
-        let variant = byte_matvec::Variant {
-            signed: true,
-            rows: ROWS as usize,
-        };
-        let grid = Grid::x(self.shape.rows.div_ceil(WARPS * ROWS));
-        let (queue, database, shape) = (&self.backend, &self.database, self.shape);
-        byte_matvec::launch(queue, variant, grid, database, x, y, shape).map_err(EngineError::new)
-    }
-
-    fn tensor_cores(
-        &self,
-        x: &Buffer<u32>,
-        y: &mut Buffer<u32>,
-        shape: Shape,
-    ) -> Result<(), EngineError> {
-        const COLUMN_TILES: u32 = 4;
-        let variant = byte_matmul::Variant {
-            signed: true,
-            column_tiles: COLUMN_TILES as usize,
-        };
-        let row_tiles = shape.rows.div_ceil(byte_product::MATMUL_ROWS);
-        // No product of two 32-bit sizes is at risk: any grid covers any shape.
-        let grid = Grid::x(row_tiles.saturating_mul(shape.columns.div_ceil(8 * COLUMN_TILES)));
-        let (queue, database) = (&self.backend, &self.database);
-        byte_matmul::launch(queue, variant, grid, database, x, y, shape).map_err(EngineError::new)
     }
 }
 
@@ -296,7 +315,7 @@ mod tests {
 
     /// The way that a GPU takes, on the emulator.
     #[test]
-    fn tensor_cores_multiply_like_the_plain_loop() {
+    fn every_candidate_multiplies_like_the_plain_loop() {
         let database = matrix(70, 131, 3);
         let x = words(5 * 132, 4);
         let packed: Vec<u32> = x
@@ -311,10 +330,20 @@ mod tests {
             .unwrap();
         let backend = Backend::cpu(Mode::Fast);
         let shape = Shape::packed(70, 131, 5).unwrap();
-        let loaded = Loaded::new(&backend, &database).unwrap();
+        let loaded = Loaded::new(&Kernels::from(&backend), &database).unwrap();
         let x = backend.upload(&x).unwrap();
+        for columns in [1, 2, 65] {
+            let candidates: Vec<_> = job_for(columns).candidates().collect();
+            assert!(candidates.len() > 1);
+            for variant in candidates {
+                let mut y = backend.alloc_zeroed(5 * 70).unwrap();
+                multiply(&backend, variant, &loaded.database, &x, &mut y, shape).unwrap();
+                assert_eq!(backend.download(&y).unwrap(), expected, "{}", variant.name);
+            }
+        }
+        let stranger = crate::check::variants("ceiling_copy")[0].1;
         let mut y = backend.alloc_zeroed(5 * 70).unwrap();
-        loaded.tensor_cores(&x, &mut y, shape).unwrap();
-        assert_eq!(backend.download(&y).unwrap(), expected);
+        let error = multiply(&backend, stranger, &loaded.database, &x, &mut y, shape).unwrap_err();
+        assert!(error.to_string().contains("refused"), "{error}");
     }
 }

@@ -37,6 +37,7 @@
 
 mod compare;
 mod inputs;
+mod job;
 mod work;
 
 use simt::launch::{Kernel, KernelVariant, VariantInfo};
@@ -45,6 +46,7 @@ use crate::backend::Backend;
 
 pub use compare::{Digest, DigestBuilder, TrialError, compare, compare_at, verify, verify_at};
 pub use inputs::{Inputs, repeated, tiled};
+pub use job::{Job, constant};
 pub use work::{Case, Ceiling, LaunchOnce, Work};
 
 /// Kernels that belong together, and how they are tried.
@@ -56,6 +58,8 @@ pub struct Family {
     pub trials: &'static [&'static dyn AnyTrial],
     /// Those of its kernels that measure a ceiling.
     pub ceilings: &'static [(Ceiling, &'static dyn AnyTrial)],
+    /// What protocols ask of them, where more than one variant can do it.
+    pub jobs: &'static [&'static Job],
 }
 
 /// How one kernel is tried.

@@ -1,9 +1,13 @@
 //! Checks, benches and floors of the `byte_product` kernels.
 
+mod jobs;
+
 use gpu_kernels::byte_product::{Shape, byte_matmul, byte_matvec, reference};
 use simt::launch::{Grid, LaunchError, Queue};
 
 use crate::backend::{Backend, Buffer, Kind};
+pub use jobs::{HINT, ONE_COLUMN, QUERIES, job_for, multiply};
+
 use crate::trial::{Case, Digest, Family, Inputs, Trial, TrialError, Work, repeated, verify_at};
 
 inventory::submit! { &FAMILY }
@@ -13,6 +17,7 @@ pub static FAMILY: Family = Family {
     name: "byte_product",
     trials: &[&Matvec, &Matmul],
     ceilings: &[],
+    jobs: &[&ONE_COLUMN, &QUERIES, &HINT],
 };
 
 struct Matvec;

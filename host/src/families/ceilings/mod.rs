@@ -29,6 +29,7 @@ pub static FAMILY: Family = Family {
         (Ceiling::WgmmaInt8, &Wgmma),
         (Ceiling::Clmad, &Clmad),
     ],
+    jobs: &[],
 };
 
 struct Read;

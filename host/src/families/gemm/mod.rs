@@ -15,6 +15,7 @@ pub static FAMILY: Family = Family {
     name: "gemm",
     trials: &[&ModularGemm],
     ceilings: &[],
+    jobs: &[],
 };
 
 struct ModularGemm;

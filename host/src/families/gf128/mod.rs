@@ -25,6 +25,7 @@ pub static FAMILY: Family = Family {
         &PolyvalMulAdd,
     ],
     ceilings: &[],
+    jobs: &[],
 };
 
 struct GhashMul;

@@ -25,6 +25,7 @@ pub static FAMILY: Family = Family {
         &FromMontgomery,
     ],
     ceilings: &[],
+    jobs: &[],
 };
 
 /// Residues, with the edges among them.

@@ -15,6 +15,7 @@ pub static FAMILY: Family = Family {
     name: "ntt",
     trials: &[&Forward, &Inverse],
     ceilings: &[],
+    jobs: &[],
 };
 
 /// The moduli of the VIPIR set as far as they reach, then the ones that reach `N = 2^14`.
