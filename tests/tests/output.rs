@@ -1,9 +1,9 @@
 //! What the program prints is stable: fields are added, not renamed.
 
 use std::io::Read;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
-use gristmill_tests::{gristmill, json, program, run, stdout};
+use gristmill_tests::{gristmill, json, one_line, program, run, stdout};
 use serde_json::Value;
 
 fn has(value: &Value, fields: &[&str]) {
@@ -218,4 +218,154 @@ fn a_reader_that_goes_away_is_no_panic() {
         assert!(!stderr.contains("panicked"), "{arguments:?}: {stderr}");
         assert!(status.success(), "{arguments:?}: {status} {stderr}");
     }
+}
+
+/// The demo of a file with the one record `alpha`.
+struct Demo {
+    arguments: [String; 8],
+    _folder: tempfile::TempDir,
+}
+
+impl Demo {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("words.txt");
+        std::fs::write(&path, "alpha\n").expect("a file");
+        let path = path.to_str().expect("a path");
+        Self {
+            arguments: [
+                "pir",
+                "demo",
+                "--backend",
+                "cpu",
+                "--index",
+                "0",
+                "--records",
+                path,
+            ]
+            .map(str::to_owned),
+            _folder: folder,
+        }
+    }
+
+    fn arguments(&self) -> [&str; 8] {
+        self.arguments.each_ref().map(String::as_str)
+    }
+}
+
+const CHECK: [&str; 6] = [
+    "kernels",
+    "check",
+    "--backend",
+    "cpu",
+    "--filter",
+    "gf128_mul__karatsuba",
+];
+
+/// Runs the program with what a shell makes of `redirection`.
+fn redirected(redirection: &str, arguments: &[&str]) -> Output {
+    Command::new("sh")
+        .arg("-c")
+        .arg(format!("exec \"$0\" \"$@\" {redirection}"))
+        .arg(program())
+        .args(arguments)
+        .env("CUDA_VISIBLE_DEVICES", "-1")
+        .output()
+        .expect("a shell")
+}
+
+#[test]
+fn stdout_that_takes_nothing_is_an_error() {
+    let demo = Demo::new();
+    let demo = demo.arguments();
+    let commands = [
+        &["info"][..],
+        &["info", "--json"],
+        &["kernels", "list"],
+        &["kernels", "list", "--json"],
+        &["--help"],
+        &["--version"],
+        &CHECK,
+        &demo,
+        &[&demo[..], &["--json"]].concat(),
+    ];
+    for arguments in commands {
+        for (redirection, why) in [
+            (">&-", "it is closed"),
+            (">&- <&-", "it is closed"),
+            ("1</dev/null", "Bad file descriptor"),
+            (">/dev/full", "No space left"),
+        ] {
+            let mut output = redirected(redirection, arguments);
+            // The report of a demo stands before the error, where the demo came so far.
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            let last = stderr.lines().last().unwrap_or_default().to_owned();
+            if arguments.starts_with(&["pir"]) && why != "it is closed" {
+                output.stderr = last.into_bytes();
+            }
+            one_line(arguments, &output, 1, &["cannot write", why]);
+        }
+        // Nothing is lost where nobody wants to read; some open /dev/null for both ways.
+        for redirection in [">/dev/null", "1<>/dev/null"] {
+            let output = redirected(redirection, arguments);
+            assert!(output.status.success(), "{arguments:?}: {output:?}");
+        }
+    }
+}
+
+#[test]
+fn without_stderr_the_exit_code_says_it() {
+    let demo = Demo::new();
+    let demo = demo.arguments();
+    let mut no_such_record = demo;
+    no_such_record[5] = "1";
+    for redirection in ["2>&-", "2</dev/null", "2>/dev/full"] {
+        for (code, arguments) in [
+            (0, &["info"][..]),
+            (0, &CHECK),
+            (2, &["nonsense"]),
+            (1, &no_such_record),
+            // The report is lost, so the demo failed; the record is not.
+            (1, &demo),
+            (1, &[&demo[..], &["--json"]].concat()),
+        ] {
+            let output = redirected(redirection, arguments);
+            assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+            if arguments.starts_with(&demo) {
+                assert_eq!(output.stdout, b"alpha\n", "{redirection}");
+            }
+            assert_eq!(
+                output.stdout.is_empty(),
+                code == 2 || arguments == no_such_record
+            );
+        }
+        let output = redirected(&format!("{redirection} >&-"), &["info"]);
+        assert_eq!(output.status.code(), Some(1), "{redirection}");
+    }
+    assert!(redirected("2>/dev/null", &demo).status.success());
+}
+
+#[test]
+fn result_files_that_take_nothing_are_an_error() {
+    let bench = [
+        "kernels",
+        "bench",
+        "--backend",
+        "cpu",
+        "--filter",
+        "gf128_mul__karatsuba",
+    ];
+    for (arguments, option) in [(&CHECK, "--json"), (&bench, "--json"), (&bench, "--plot")] {
+        let arguments = [&arguments[..], &[option, "/dev/full"]].concat();
+        let output = run(&mut gristmill(&arguments));
+        one_line(&arguments, &output, 1, &["cannot write /dev/full"]);
+    }
+    // What cannot be synced is no failure.
+    let arguments = [&CHECK[..], &["--json", "/dev/null"]].concat();
+    assert!(run(&mut gristmill(&arguments)).status.success());
+    let output = redirected(
+        "3>&1 >/dev/null | cat",
+        &[&CHECK[..], &["--json", "/dev/fd/3"]].concat(),
+    );
+    serde_json::from_slice::<Value>(&output.stdout).expect("JSON through a pipe");
 }

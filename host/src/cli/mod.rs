@@ -1,12 +1,14 @@
 //! The program `gristmill`.
 //!
-//! Exit codes: 0 done, 1 failed, 2 wrong arguments; a failure is one line on stderr. A reader that
-//! goes away (`gristmill kernels list | head -1`) ends the program quietly.
+//! Exit codes: 0 done, 1 failed, 2 wrong arguments; a failure is one line on stderr. Output that cannot
+//! be written is a failure; only a reader that goes away (`gristmill kernels list | head -1`) ends the
+//! program quietly.
 
 mod info;
 mod kernels;
 mod output;
 mod pir;
+mod stream;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -119,7 +121,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
     let command = cli
         .command
         .unwrap_or_else(|| Command::Pir(pir::Command::Demo(pir::DemoArguments::default())));
-    let mut out = Output::stdout();
+    let mut out = Output::stdout()?;
     match command {
         Command::Pir(command) => pir::run(command, &mut out)?,
         Command::Kernels(command) => kernels::run(command, &mut out)?,
@@ -135,7 +137,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<Cli>, F
         Err(error) => match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                 let text = error.render();
-                let mut out = Output::stdout();
+                let mut out = Output::stdout()?;
                 out.text(&if std::io::stdout().is_terminal() {
                     text.ansi().to_string()
                 } else {

@@ -8,13 +8,17 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::Failure;
+use super::stream::Stream;
 
 /// Stdout, or whatever stands for it. A closed pipe is [`Failure::Closed`].
 pub(super) struct Output<'a>(BufWriter<Box<dyn Write + 'a>>);
 
 impl Output<'_> {
-    pub(super) fn stdout() -> Output<'static> {
-        Output(BufWriter::new(Box::new(std::io::stdout())))
+    /// Stdout, which must be open: what cannot be told need not be computed.
+    pub(super) fn stdout() -> Result<Output<'static>, Failure> {
+        let mut stdout = Stream::stdout();
+        stdout.check().map_err(|error| written(&error))?;
+        Ok(Output(BufWriter::new(Box::new(stdout))))
     }
 
     pub(super) fn text(&mut self, text: &str) -> Result<(), Failure> {
@@ -76,13 +80,18 @@ impl<'a> ResultFile<'a> {
         }
     }
 
+    /// Writes and closes the file. Some file systems say only then that they are full.
     pub(super) fn write(self, text: &str) -> Result<(), Failure> {
-        match self.0 {
-            Some((path, mut file)) => file
-                .write_all(text.as_bytes())
-                .map_err(|error| unwritten(path, &error)),
-            None => Ok(()),
-        }
+        let Some((path, mut file)) = self.0 else {
+            return Ok(());
+        };
+        file.write_all(text.as_bytes())
+            .and_then(|()| match file.sync_all() {
+                // A pipe or a device: nothing is kept back there.
+                Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
+                synced => synced,
+            })
+            .map_err(|error| unwritten(path, &error))
     }
 
     pub(super) fn write_json(self, value: &impl Serialize) -> Result<(), Failure> {

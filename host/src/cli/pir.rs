@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
+use super::stream::Stream;
 use super::{BackendArgument, Failure, Output};
 use crate::choice::Table;
 use crate::pir::demo::{self, DemoError, FileFormat, Options, Protocol};
@@ -79,7 +80,7 @@ pub(super) fn run(command: Command, out: &mut Output<'_>) -> Result<(), Failure>
         json: arguments.json,
         progress: std::io::stderr().is_terminal(),
     };
-    demo::run(&options, &kernels, out.writer(), &mut std::io::stderr()).map_err(failure)?;
+    demo::run(&options, &kernels, out.writer(), &mut Stream::stderr()).map_err(failure)?;
     out.flush()
 }
 

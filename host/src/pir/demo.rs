@@ -324,7 +324,8 @@ pub struct Weighed {
 ///
 /// # Errors
 ///
-/// Any of [`DemoError`]; nothing is written to `record` then.
+/// Any of [`DemoError`]. Nothing is written to `record` then, unless it is the report alone that cannot
+/// be written.
 pub fn run(
     options: &Options,
     engine: &dyn Engine,
@@ -434,18 +435,22 @@ pub fn run(
             .then(|| explain(&records, &layout, &lwe, &policy, engine))
             .transpose()?,
     };
-    // The report before the record: on a terminal the record then stands last.
+    let mut text = Vec::new();
     if options.json {
-        serde_json::to_writer(&mut *report, &summary).map_err(std::io::Error::from)?;
-        writeln!(report)?;
+        serde_json::to_writer(&mut text, &summary).map_err(std::io::Error::from)?;
+        text.push(b'\n');
     } else {
-        write_text(&summary, report)?;
+        write_text(&summary, &mut text)?;
     }
+    // The report before the record: on a terminal the record then stands last. Where it cannot be
+    // written the record still can.
+    let reported = report.write_all(&text);
     record.write_all(&found)?;
     if records.format() != FileFormat::Binary {
         record.write_all(b"\n")?;
     }
     record.flush()?;
+    reported?;
     Ok(summary)
 }
 
