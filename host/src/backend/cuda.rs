@@ -69,6 +69,7 @@ const SYMBOLS: &[&str] = &[
     "cuStreamCreate",
     "cuStreamDestroy_v2",
     "cuStreamEndCapture",
+    "cuStreamIsCapturing",
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
 ];
@@ -85,10 +86,12 @@ struct Context {
     raw: sys::CUcontext,
     modules: Mutex<Vec<Module>>,
     last_launch: Mutex<Option<&'static str>>,
-    /// Held while a stream is captured and while memory is freed: the context may not be
-    /// synchronised during a capture.
-    capture: Mutex<()>,
 }
+
+/// Held while a stream is captured and while a context is synchronised. It is the process's: two
+/// backends on one GPU share its primary context, and that may not be synchronised during a
+/// capture.
+static CAPTURE: Mutex<()> = Mutex::new(());
 
 struct Module(sys::CUmodule);
 
@@ -254,7 +257,6 @@ pub(super) fn open(image: &'static Image) -> Result<Cuda, Error> {
         raw,
         modules: Mutex::new(Vec::new()),
         last_launch: Mutex::new(None),
-        capture: Mutex::new(()),
     });
     let fill = Stream::new(&context)?;
     Ok(Cuda {
@@ -400,7 +402,7 @@ impl Device for Cuda {
     }
 
     fn idle(&self) -> Result<(), Error> {
-        let _no_capture = lock(&self.context.capture);
+        let _no_capture = lock(&CAPTURE);
         self.context.bind()?;
         self.context
             .check("cuCtxSynchronize", result::ctx::synchronize())
@@ -486,7 +488,19 @@ impl Device for Cuda {
         let function = self
             .function(launch.variant)
             .map_err(|error| refusal(launch, error))?;
-        self.enqueue(function, stream, launch)
+        let name = launch.variant.name;
+        let before = lock(&self.context.last_launch).replace(name);
+        self.enqueue(function, stream, launch).map_err(|error| {
+            let error = message(error);
+            LaunchError::Device {
+                kernel: name,
+                call: "cuLaunchKernel",
+                // What an earlier launch did shows here.
+                message: before.map_or(error.clone(), |before| {
+                    format!("{error} (the launch before it was `{before}`)")
+                }),
+            }
+        })
     }
 
     fn record(&self, stream: &Stream, event: &Event) -> Result<(), Error> {
@@ -535,7 +549,7 @@ impl Device for Cuda {
         let stream = self.stream()?;
 
         let (captured, ended) = {
-            let _no_synchronisation = lock(&self.context.capture);
+            let _no_synchronisation = lock(&CAPTURE);
             self.context.bind()?;
             // SAFETY: the stream is new and used by nobody else.
             let begun = unsafe {
@@ -548,7 +562,7 @@ impl Device for Cuda {
             let captured = launches
                 .iter()
                 .zip(functions)
-                .try_for_each(|(launch, function)| self.enqueue(function, &stream, launch));
+                .try_for_each(|(launch, function)| self.capture(function, &stream, launch));
             // SAFETY: the capture was begun above on this stream; it is ended whether or not
             // the launches succeeded.
             (captured, unsafe { result::stream::end_capture(stream.raw) })
@@ -598,21 +612,42 @@ impl Cuda {
         self.context.check("cuGraphLaunch", launched)
     }
 
-    fn enqueue(
+    /// Launches on a stream that is being captured. What makes the capture invalid is named here: its
+    /// end could no longer tell which launch it was.
+    fn capture(
         &self,
         function: Function,
         stream: &Stream,
         launch: &Launch<'_>,
     ) -> Result<(), LaunchError> {
-        let name = launch.variant.name;
         let failed = |call, message| LaunchError::Device {
-            kernel: name,
+            kernel: launch.variant.name,
             call,
             message,
         };
-        self.context
-            .bind()
-            .map_err(|error| refusal(launch, error))?;
+        self.enqueue(function, stream, launch)
+            .map_err(|error| failed("cuLaunchKernel in a graph", message(error)))?;
+        // SAFETY: the stream is alive.
+        let status = unsafe { result::stream::is_capturing(stream.raw) }
+            .map_err(|error| failed("cuStreamIsCapturing", message(error)))?;
+        if status == sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE {
+            Ok(())
+        } else {
+            Err(failed(
+                "cuLaunchKernel in a graph",
+                "the driver cannot record this launch".to_owned(),
+            ))
+        }
+    }
+
+    fn enqueue(
+        &self,
+        function: Function,
+        stream: &Stream,
+        launch: &Launch<'_>,
+    ) -> Result<(), DriverError> {
+        // SAFETY: as in `Context::bind`.
+        unsafe { result::ctx::set_current(self.context.raw) }?;
         // The driver copies every argument before `cuLaunchKernel` returns. Buffers are
         // passed as their address.
         let mut arguments: Vec<*mut c_void> = launch
@@ -623,7 +658,6 @@ impl Cuda {
                 RawArg::Scalar(bytes) => bytes.as_ptr().cast_mut().cast(),
             })
             .collect();
-        *lock(&self.context.last_launch) = Some(name);
         // SAFETY: `function` belongs to a module of this context that stays loaded as long as
         // the context. `super::Backend` has checked the arguments against the kernel's
         // parameters (number, kind, size), that every buffer is a live allocation of this
@@ -639,7 +673,6 @@ impl Cuda {
                 &mut arguments,
             )
         }
-        .map_err(|error| failed("cuLaunchKernel", message(error)))
     }
 
     /// The function of a variant; loads its module on first use.
@@ -728,7 +761,8 @@ impl Cuda {
         };
         launch.validate()?;
         let function = self.function(variant)?;
-        self.enqueue(function, &stream, &launch)?;
+        let launched = self.enqueue(function, &stream, &launch);
+        self.context.check("cuLaunchKernel", launched)?;
         let mut found = Polyval::default();
         self.download(&stream, (&to, 0), bytemuck::bytes_of_mut(&mut found))?;
         if found == expected {
@@ -931,7 +965,7 @@ pub(super) struct Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        let _no_capture = lock(&self.context.capture);
+        let _no_capture = lock(&CAPTURE);
         if self.context.bind().is_err() {
             return;
         }

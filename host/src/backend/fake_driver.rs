@@ -9,7 +9,8 @@
 //!
 //! A "cubin" here is `FAKE` and the name of its function. Functions whose name starts with
 //! `scale` compute `c[i] += factor * a[i]`; `ceiling_copy` copies; `polyval_mul` gives the product of RFC 8452, section
-//! 3; one that starts with `fault` makes the next synchronisation fail, as a wild access does;
+//! 3; one that starts with `fault` makes what comes next fail, as a wild access does; `scale_no_graph` makes a capture
+//! invalid;
 //! others do nothing.
 //!
 //! | variable | meaning | default |
@@ -28,7 +29,7 @@
 )]
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::Instant;
@@ -44,6 +45,7 @@ const INVALID_HANDLE: u32 = 400;
 const NOT_FOUND: u32 = 500;
 const ILLEGAL_ADDRESS: u32 = 700;
 const CAPTURE_UNSUPPORTED: u32 = 900;
+const CAPTURE_INVALIDATED: u32 = 901;
 
 const CONTEXT: Handle = 0xc0de;
 
@@ -71,6 +73,8 @@ struct Driver {
     graphs: BTreeMap<Handle, Vec<LaunchRecord>>,
     executables: BTreeMap<Handle, Vec<LaunchRecord>>,
     faulted: bool,
+    /// Streams whose capture has become invalid.
+    invalid: BTreeSet<Handle>,
 }
 
 static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(Mutex::default);
@@ -551,6 +555,11 @@ pub unsafe extern "C" fn cuLaunchKernel(
             function,
             arguments: copied,
         };
+        driver.settled()?;
+        let invalid = driver.functions[&function].name == "scale_no_graph";
+        if invalid && driver.stream(stream)?.is_some() {
+            driver.invalid.insert(stream);
+        }
         match driver.stream(stream)? {
             Some(captured) => captured.push(launch),
             None => driver.execute(&launch)?,
@@ -614,9 +623,27 @@ pub extern "C" fn cuStreamBeginCapture_v2(stream: Handle, mode: u32) -> u32 {
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamIsCapturing(stream: Handle, status: *mut u32) -> u32 {
+    code(driver().and_then(|mut driver| {
+        let capturing = driver.stream(stream)?.is_some();
+        unsafe {
+            *status = match (capturing, driver.invalid.contains(&stream)) {
+                (false, _) => 0,
+                (true, false) => 1,
+                (true, true) => 2,
+            };
+        }
+        Ok(())
+    }))
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamEndCapture(stream: Handle, graph: *mut Handle) -> u32 {
     code(driver().and_then(|mut driver| {
         let captured = driver.stream(stream)?.take().ok_or(INVALID_VALUE)?;
+        if driver.invalid.remove(&stream) {
+            return Err(CAPTURE_INVALIDATED);
+        }
         let handle = driver.handle();
         driver.graphs.insert(handle, captured);
         unsafe { *graph = handle };

@@ -81,6 +81,7 @@ static SCALE: Kernel = Kernel {
         variant("scale_damaged"),
         variant("fault"),
         variant("scale_clmad"),
+        variant("scale_no_graph"),
     ],
     file: file!(),
     line: line!(),

@@ -55,6 +55,7 @@ fn image() -> &'static Image {
             good("scale_shared_too_large"),
             good("fault"),
             good("scale_clmad"),
+            good("scale_no_graph"),
             good("ceiling_copy"),
             good("polyval_mul__schoolbook"),
             entry("scale_damaged", Arch::Sm90a, "not a cubin"),
@@ -139,6 +140,9 @@ fn what_only_a_gpu_does() {
     again("backend::tests::fake::inner_leaks", &[]);
     again("backend::tests::fake::inner_promises", &[]);
     again("backend::tests::fake::inner_faults", &[]);
+    again("backend::tests::fake::inner_fault_before", &[]);
+    again("backend::tests::fake::inner_captures", &[]);
+    again("backend::tests::fake::inner_two_backends", &[]);
     again("backend::tests::fake::inner_clmad", &[]);
     again(
         "backend::tests::fake::inner_clmad",
@@ -324,4 +328,87 @@ fn inner_faults() {
     );
     // Everything after it fails as well, and nothing panics on the way out.
     assert!(launch_variant(&backend, "scale").is_err());
+}
+
+#[test]
+#[ignore = "needs the fake driver"]
+fn inner_fault_before() {
+    let backend = backend().expect("the fake driver");
+    let stream = backend.stream().unwrap();
+    let a = backend.upload(&[1u32; 8]).unwrap();
+    let mut c = backend.alloc_zeroed::<u32>(8).unwrap();
+    launch_named(&stream, "fault", &a, &mut c).unwrap();
+    let error = launch_named(&stream, "scale", &a, &mut c).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "scale: cuLaunchKernel: CUDA_ERROR_ILLEGAL_ADDRESS, said the fake driver (the launch before it was `fault`)"
+    );
+}
+
+#[test]
+#[ignore = "needs the fake driver"]
+fn inner_captures() {
+    let backend = backend().expect("the fake driver");
+    let a = backend.upload(&[1u32; 8]).unwrap();
+    let mut c = backend.alloc_zeroed::<u32>(8).unwrap();
+    let before = live();
+    let error = backend
+        .graph(|queue| {
+            launch_named(queue, "scale", &a, &mut c)?;
+            launch_named(queue, "scale_no_graph", &a, &mut c)?;
+            launch_named(queue, "scale", &a, &mut c)
+        })
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "scale_no_graph: cuLaunchKernel in a graph: the driver cannot record this launch"
+    );
+    // The two modules; nothing of the graph.
+    assert_eq!(live(), before + 2);
+    // Outside a graph it runs.
+    assert_eq!(launch_variant(&backend, "scale_no_graph").unwrap(), [3; 8]);
+}
+
+/// Two backends on one GPU share its context: one that frees memory may not meet a capture of the other.
+#[test]
+#[ignore = "needs the fake driver"]
+fn inner_two_backends() {
+    let (one, two) = (backend().unwrap(), backend().unwrap());
+    let done = AtomicBool::new(false);
+    let done = &done;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while !done.load(Ordering::Relaxed) {
+                two.synchronize().expect("no capture is in its way");
+            }
+        });
+        let a = one.upload(&[1u32; 8]).unwrap();
+        let mut c = one.alloc_zeroed::<u32>(8).unwrap();
+        for _ in 0..300 {
+            let graph = one
+                .graph(|queue| (0..20).try_for_each(|_| launch_named(queue, "scale", &a, &mut c)));
+            graph.expect("no synchronisation is in its way");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+fn launch_named(
+    queue: &impl Queue,
+    name: &str,
+    a: &Buffer<u32>,
+    c: &mut Buffer<u32>,
+) -> Result<(), LaunchError> {
+    let mut variants = SCALE.variants.iter();
+    queue.launch(&Launch {
+        kernel: &SCALE,
+        variant: variants.find(|variant| variant.name == name).unwrap(),
+        grid: Grid::x(1),
+        args: &[
+            RawArg::Buffer(a.raw()),
+            RawArg::Buffer(c.raw()),
+            RawArg::Scalar(&1u32.to_le_bytes()),
+            RawArg::Scalar(&8u32.to_le_bytes()),
+        ],
+    })
 }
