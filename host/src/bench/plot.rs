@@ -1,22 +1,25 @@
-//! Results as a picture: one bar a case, as long as its part of the floor.
+//! Results as a picture: each case under the roof of its scarcest resource.
 
-use std::fmt::Write;
+use plotters::prelude::{
+    BLACK, ChartBuilder, Color, IntoDrawingArea, IntoFont, PathElement, RGBColor, Rectangle,
+    SVGBackend, Text, WHITE,
+};
+use plotters::style::TextStyle;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::Results;
 
-const LABEL: usize = 520;
-const BAR: usize = 480;
-const ROW: usize = 22;
-const TOP: usize = 64;
+/// Pixels: of a row, of the names at its left and the figures at its right, of the bars.
+const ROW: u32 = 22;
+const LABEL: u32 = 520;
+const BAR: u32 = 480;
+const NOTE: u32 = 280;
+/// Above the bars, and below.
+const TOP: u32 = 48;
+const BOTTOM: u32 = 40;
 /// Bars are cut here: of its floor a kernel reaches 1, and more only by the ceiling's spread.
 const FULL: f64 = 1.1;
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-}
+const FILL: RGBColor = RGBColor(0x44, 0x77, 0xaa);
 
 /// A time in the unit that reads best.
 fn duration(ns: f64) -> String {
@@ -28,77 +31,74 @@ fn duration(ns: f64) -> String {
     }
 }
 
-/// An SVG of `results`: each case's part of its floor, with the time and the ceiling that bounds it.
-pub fn svg(results: &Results) -> String {
-    let height = TOP + ROW * results.results.len() + 40;
-    let width = LABEL + BAR + 300;
+/// An SVG of `results`: for each case, how near it comes to the roof that its scarcest resource sets, with the time and the
+/// ceiling that sets it.
+///
+/// # Errors
+///
+/// What the plotting crate says.
+pub fn svg(results: &Results) -> Result<String, String> {
+    draw(results).map_err(|error| format!("the plot: {error}"))
+}
+
+fn draw(results: &Results) -> Result<String, Box<dyn std::error::Error>> {
+    let rows = results.results.len() as u32;
+    let size = (LABEL + BAR + NOTE, TOP + ROW * rows.max(1) + BOTTOM);
     let mut svg = String::new();
-    let mut line = |text: String| {
-        // Writing to a string does not fail.
-        let _ = writeln!(svg, "{text}");
-    };
-    line(format!(
-        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">"#
-    ));
-    line(format!(
-        r#"<rect width="{width}" height="{height}" fill="white"/>"#
-    ));
-    let driver = results
-        .driver
-        .as_deref()
-        .map_or_else(String::new, |driver| format!(", driver {driver}"));
-    line(format!(
-        r#"<text x="10" y="24" font-size="16">{} ({}{}), {}, commit {}</text>"#,
-        escape(&results.device),
-        escape(&results.backend),
-        escape(&driver),
-        escape(&results.date),
-        escape(results.commit)
-    ));
-    let scale = BAR as f64 / FULL;
-    for tenth in [0, 2, 4, 6, 8, 10] {
-        let x = LABEL as f64 + f64::from(tenth) / 10.0 * scale;
-        line(format!(
-            r##"<line x1="{x:.1}" y1="{}" x2="{x:.1}" y2="{}" stroke="#ccc"/><text x="{x:.1}" y="{}" text-anchor="middle">{} %</text>"##,
-            TOP - 6,
-            height - 30,
-            height - 14,
-            tenth * 10
-        ));
-    }
-    for (row, case) in results.results.iter().enumerate() {
-        let y = TOP + ROW * row;
-        let text = y + 13;
-        line(format!(
-            r#"<text x="{}" y="{text}" text-anchor="end">{} {}</text>"#,
-            LABEL - 8,
-            escape(case.variant),
-            escape(&case.shape)
-        ));
-        let part = case.of_floor.unwrap_or(0.0).clamp(0.0, FULL);
-        line(format!(
-            r##"<rect x="{LABEL}" y="{y}" width="{:.1}" height="{}" fill="#4477aa"/>"##,
-            part * scale,
-            ROW - 6
-        ));
-        let note = match (case.of_floor, case.floor) {
-            (Some(of_floor), Some(floor)) => {
-                format!(
+    {
+        let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        area.fill(&WHITE)?;
+        let driver = results.driver.as_deref();
+        let driver = driver.map_or_else(String::new, |driver| format!(", driver {driver}"));
+        let title = format!(
+            "{} ({}{driver}), {}, commit {}: part of the roof",
+            results.device, results.backend, results.date, results.commit
+        );
+        let font = ("sans-serif", 12).into_font();
+        area.draw(&Text::new(title, (10, 10), ("sans-serif", 16).into_font()))?;
+        let mut chart = ChartBuilder::on(&area)
+            .margin_top(TOP)
+            .margin_left(LABEL)
+            .margin_right(NOTE)
+            .x_label_area_size(BOTTOM)
+            .build_cartesian_2d(0.0..FULL, f64::from(rows.max(1))..0.0)?;
+        chart
+            .configure_mesh()
+            .disable_y_axis()
+            .disable_y_mesh()
+            .x_labels(12)
+            .x_label_formatter(&|part| format!("{:.0} %", part * 100.0))
+            .draw()?;
+        let text =
+            |horizontal| TextStyle::from(font.clone()).pos(Pos::new(horizontal, VPos::Center));
+        for (row, case) in results.results.iter().enumerate() {
+            let (top, middle) = (row as f64, row as f64 + 0.5);
+            let part = case.of_floor.unwrap_or(0.0).clamp(0.0, FULL);
+            let bar = [(0.0, top + 0.15), (part, top + 0.85)];
+            chart.draw_series([Rectangle::new(bar, FILL.filled())])?;
+            let name = format!("{} {}", case.variant, case.shape);
+            let note = match (case.of_floor, case.floor) {
+                (Some(of_floor), Some(floor)) => format!(
                     "{}, {:.0} % of {floor}",
                     duration(case.median_ns),
                     of_floor * 100.0
-                )
-            }
-            _ => duration(case.median_ns),
-        };
-        line(format!(
-            r#"<text x="{:.1}" y="{text}">{}</text>"#,
-            LABEL as f64 + part * scale + 6.0,
-            escape(&note)
-        ));
+                ),
+                _ => duration(case.median_ns),
+            };
+            let plane = chart.plotting_area();
+            let (left, y) = plane.map_coordinate(&(0.0, middle));
+            let (right, _) = plane.map_coordinate(&(part, middle));
+            area.draw(&Text::new(name, (left - 8, y), text(HPos::Right)))?;
+            area.draw(&Text::new(note, (right + 6, y), text(HPos::Left)))?;
+        }
+        // The roof.
+        chart.draw_series([PathElement::new(
+            [(1.0, 0.0), (1.0, f64::from(rows.max(1)))],
+            BLACK.stroke_width(1),
+        )])?;
+        area.present()?;
     }
-    line("</svg>".into());
-    svg
+    Ok(svg)
 }
 
 #[cfg(test)]
@@ -127,11 +127,12 @@ mod tests {
             date: "2026-11-29T00:00:00Z".into(),
             ceilings: std::collections::BTreeMap::new(),
             results: vec![timed("first", Some(0.81)), timed("second", None)],
-        });
-        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+        })
+        .unwrap();
+        assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
         assert!(svg.contains("a &lt;b&gt; &amp; c"));
         assert!(svg.contains("first n=8") && svg.contains("second n=8"));
         assert!(svg.contains("1.23 us, 81 % of dram_read"));
-        assert_eq!(svg.matches("fill=\"#4477aa\"").count(), 2);
+        assert_eq!(svg.matches("fill=\"#4477AA\"").count(), 2);
     }
 }

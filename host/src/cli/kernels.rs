@@ -798,7 +798,7 @@ fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure
         results,
     };
     json.write_json(&results)?;
-    plot.write(&bench::svg(&results))
+    plot.write(&bench::svg(&results).map_err(Failure::Failed)?)
 }
 
 fn tune(arguments: TuneArguments, out: &mut Output<'_>) -> Result<(), Failure> {
