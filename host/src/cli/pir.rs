@@ -7,7 +7,7 @@ use clap::Subcommand;
 
 use super::stream::Stream;
 use super::{BackendArgument, Failure, Output};
-use crate::pir::demo::{self, DemoError, FileFormat, Options, Protocol};
+use crate::pir::demo::{self, Delimiter, DemoError, FileFormat, Options, Protocol};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -26,6 +26,10 @@ pub(super) struct DemoArguments {
     /// What the file is: lines, csv, tsv or binary [default: by its extension]
     #[arg(long)]
     format: Option<FileFormat>,
+    /// What separates the fields of a row: one ASCII character or `tab` [default: a comma in CSV, a
+    /// tab in TSV]
+    #[arg(long, value_name = "CHARACTER")]
+    delimiter: Option<Delimiter>,
     /// The column that --key looks in [default: the first one; `iata` for the airports]
     #[arg(long, value_name = "NAME")]
     key_column: Option<String>,
@@ -68,6 +72,7 @@ pub(super) fn run(command: Command, out: &mut Output<'_>) -> Result<(), Failure>
     let options = Options {
         records: arguments.records,
         format: arguments.format,
+        delimiter: arguments.delimiter,
         key_column: arguments.key_column,
         record_bytes: arguments.record_bytes,
         index: arguments.index,

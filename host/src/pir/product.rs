@@ -25,6 +25,11 @@ pub trait Engine {
     /// What it is, for a report: "cpu (emulator, 2 threads)".
     fn describe(&self) -> String;
 
+    /// Why it was taken in place of a GPU, where the best there is was asked for.
+    fn passed_over(&self) -> Option<String> {
+        None
+    }
+
     /// Bytes of the cache that all of it shares, 0 where unknown.
     fn l2_bytes(&self) -> u64;
 
@@ -51,6 +56,10 @@ pub trait Product {
 impl Engine for Backend {
     fn describe(&self) -> String {
         format!("{}: {}", self.kind(), self.name())
+    }
+
+    fn passed_over(&self) -> Option<String> {
+        Backend::passed_over(self).map(ToString::to_string)
     }
 
     fn l2_bytes(&self) -> u64 {
