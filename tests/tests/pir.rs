@@ -274,3 +274,96 @@ fn other_formats_can_be_said() {
         &["xml", "lines, csv, tsv, binary"],
     );
 }
+
+#[test]
+fn rows_are_separated_by_what_is_said() {
+    let file = File::new("people.csv", "id;name\n1;Ada, the first\n2;Bob\n");
+    let of_key = |delimiter, key| {
+        let arguments = ["--records", file.name(), "--delimiter", delimiter];
+        demo(&[&arguments[..], &["--key-column", "name", "--key", key]].concat()).0
+    };
+    assert_eq!(of_key(";", "Bob"), b"2;Bob\n");
+    assert_eq!(of_key(";", "Ada, the first"), b"1;Ada, the first\n");
+    let tabs = File::new("people.csv", "id\tname\n1\tAda\n");
+    for delimiter in ["tab", "\\t", "\t"] {
+        let arguments = ["--records", tabs.name(), "--delimiter", delimiter];
+        let (record, _) = demo(&[&arguments[..], &["--key", "1"]].concat());
+        assert_eq!(record, b"1\tAda\n");
+    }
+    for delimiter in ["\"", "'", "\n", "\r", "é", ";;", ""] {
+        refused(
+            &["--records", file.name(), "--delimiter", delimiter],
+            2,
+            &["--delimiter", "one ASCII character"],
+        );
+    }
+    let text = File::new("a.txt", "1;2\n");
+    for format in [&[][..], &["--format", "lines"], &["--format", "binary"]] {
+        let arguments = ["--records", text.name(), "--delimiter", ";"];
+        refused(
+            &[&arguments[..], format].concat(),
+            2,
+            &["--delimiter goes with --format csv or tsv"],
+        );
+    }
+}
+
+#[test]
+fn a_wrong_delimiter_is_told_with_a_likely_one() {
+    let likely = "the file looks separated by ';': try --delimiter ';'";
+    let decimals = File::new("prices.csv", "id;price\n1;2,50\n");
+    refused(&["--records", decimals.name()], 1, &["line 2", likely]);
+    let people = File::new("people.csv", "id;name\n1;Ada\n2;Bob\n");
+    let people = ["--records", people.name()];
+    for (wanted, words) in [
+        (&["--key", "1"][..], "no record has the key"),
+        (&["--key-column", "id"], "no column \"id\""),
+    ] {
+        refused(&[&people[..], wanted].concat(), 1, &[words, likely]);
+    }
+    let by_index = [&people[..], &["--index", "1"]].concat();
+    let (record, report) = demo(&by_index);
+    assert_eq!(record, b"2;Bob\n");
+    assert!(report.contains(likely), "{report}");
+    let (_, report) = demo(&[&by_index[..], &["--json"]].concat());
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!(report["likely_delimiter"], ";");
+}
+
+#[test]
+fn a_gpu_that_is_passed_over_is_told_why() {
+    let run = |arguments: &[&str]| {
+        let output = run(&mut gristmill(&[&["pir", "demo"], arguments].concat()));
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).expect("text")
+    };
+    let json = |arguments: &[&str]| -> Value {
+        serde_json::from_str(&run(&[&["--json"], arguments].concat())).expect("JSON")
+    };
+    let file = File::new("words.txt", "alpha\n");
+    let auto = ["--records", file.name()];
+    let reason = gristmill_tests::json(&["info", "--json"])["backend_reason"].clone();
+    let text = run(&auto);
+    let words = format!(
+        "; not the GPU, because {}",
+        reason.as_str().expect("a reason")
+    );
+    assert!(text.contains(&words), "no {words:?} in {text}");
+    assert_eq!(json(&auto)["backend_reason"], reason);
+    // Who asks for the CPU passes nothing over.
+    let cpu = [&auto[..], &["--backend", "cpu"]].concat();
+    assert!(!run(&cpu).contains("not the GPU"));
+    assert!(json(&cpu)["backend_reason"].is_null());
+}
+
+#[test]
+fn line_ends_in_arguments_leave_the_error_one_line() {
+    let csv = File::new("a.csv", "id\n1\n");
+    for arguments in [
+        &["--records", csv.name(), "--key", "a\nb"][..],
+        &["--records", csv.name(), "--key-column", "a\nb"],
+        &["--records", "no\nfile.csv"],
+    ] {
+        refused(arguments, 1, &["\u{fffd}"]);
+    }
+}

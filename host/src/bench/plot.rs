@@ -67,6 +67,7 @@ fn draw(results: &Results) -> Result<String, Box<dyn std::error::Error>> {
             .disable_y_axis()
             .disable_y_mesh()
             .x_labels(12)
+            .max_light_lines(0)
             .x_label_formatter(&|part| format!("{:.0} %", part * 100.0))
             .draw()?;
         let text =

@@ -57,6 +57,8 @@ pub(super) fn written(error: &std::io::Error) -> Failure {
 
 /// One line on stderr. If that fails too, the exit code has to say it alone.
 pub(super) fn error(line: &str) {
+    // Names of files and keys may hold line ends.
+    let line = line.replace(char::is_control, "\u{fffd}");
     let _ = writeln!(std::io::stderr(), "error: {line}");
 }
 

@@ -8,7 +8,7 @@ use clap::Subcommand;
 use super::stream::Stream;
 use super::{BackendArgument, Failure, Output};
 use crate::choice::Table;
-use crate::pir::demo::{self, DemoError, FileFormat, Options, Protocol};
+use crate::pir::demo::{self, Delimiter, DemoError, FileFormat, Options, Protocol};
 use crate::pir::product::Kernels;
 
 #[derive(Debug, Subcommand)]
@@ -28,6 +28,10 @@ pub(super) struct DemoArguments {
     /// What the file is: lines, csv, tsv or binary [default: by its extension]
     #[arg(long)]
     format: Option<FileFormat>,
+    /// What separates the fields of a row: one ASCII character or `tab` [default: a comma in CSV, a
+    /// tab in TSV]
+    #[arg(long, value_name = "CHARACTER")]
+    delimiter: Option<Delimiter>,
     /// The column that --key looks in [default: the first one; `iata` for the airports]
     #[arg(long, value_name = "NAME")]
     key_column: Option<String>,
@@ -71,6 +75,7 @@ pub(super) fn run(command: Command, out: &mut Output<'_>) -> Result<(), Failure>
     let options = Options {
         records: arguments.records,
         format: arguments.format,
+        delimiter: arguments.delimiter,
         key_column: arguments.key_column,
         record_bytes: arguments.record_bytes,
         index: arguments.index,

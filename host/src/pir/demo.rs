@@ -19,14 +19,14 @@ use super::layout::{Candidate, Layout, LayoutError, LayoutPolicy, RecordShape};
 use super::lwe::{RandomError, fill, secure_rng};
 use super::params::{LOG2_MODULUS, LOG2_PLAINTEXT, LweParameters};
 use super::product::{Engine, EngineError};
-use super::records::{KeyColumn, ReadOptions, RecordError, Records};
+use super::records::{KeyColumn, Likely, ReadOptions, RecordError, Records};
 use super::simple::{
     Answer, Client, ClientError, Database, Hint, Parameters, Query, RecoverError, Server,
     ServerError,
 };
 use super::wire::WireError;
 
-pub use super::records::{FileFormat, UnknownName};
+pub use super::records::{Delimiter, FileFormat, UnknownName};
 
 /// The airports that the binary carries; `data/README.md` says where they come from.
 const AIRPORTS: &[u8] = include_bytes!("../../../data/airports.csv");
@@ -103,6 +103,8 @@ pub struct Options {
     pub format: Option<FileFormat>,
     /// `--key-column NAME`; none: `iata` in the airports, else the first column.
     pub key_column: Option<String>,
+    /// `--delimiter C`: what separates the fields of a row; none: a comma in CSV, a tab in TSV.
+    pub delimiter: Option<Delimiter>,
     /// `--record-bytes B`: size of a binary record (implies binary where nothing says otherwise).
     pub record_bytes: Option<usize>,
     /// `--index I`, from 0. Not with a key.
@@ -138,8 +140,13 @@ pub enum DemoError {
     #[error("the keys of {} are too long for a key table: look records up by index", .0.display())]
     NoKeyTable(PathBuf),
     /// No record has the key.
-    #[error(transparent)]
-    Key(#[from] KeyAbsent),
+    #[error("{absent}{likely}")]
+    Key {
+        /// The key.
+        absent: KeyAbsent,
+        /// What else the file looks separated by.
+        likely: Likely,
+    },
     /// The machine failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -181,6 +188,7 @@ impl DemoError {
                 | RecordError::RecordBytesMissing { .. }
                 | RecordError::RecordBytesUnused { .. }
                 | RecordError::RecordBytes { .. }
+                | RecordError::DelimiterUnused { .. }
                 | RecordError::NoColumns { .. },
             ) => 2,
             _ => 1,
@@ -195,10 +203,14 @@ pub struct Report {
     pub protocol: &'static str,
     /// Where the server computed.
     pub backend: String,
+    /// Why that is not a GPU, where it was to be the best there is.
+    pub backend_reason: Option<String>,
     /// The file of records.
     pub source: String,
     /// How it was read.
     pub format: String,
+    /// The delimiter to try where the file was read as one column and looks like more.
+    pub likely_delimiter: Option<Delimiter>,
     /// Number of records.
     pub records: u64,
     /// Length of the longest record, in bytes.
@@ -357,9 +369,10 @@ pub fn run(
         (Some(key), _) => clock.time("lookup", "client", || -> Result<_, DemoError> {
             let table = KeyTable::from_bytes(&table_bytes, &parameters)?;
             let column = records.key_column().map(str::to_owned);
-            Ok(table
-                .find(key.as_bytes())
-                .map_err(|absent| KeyAbsent { column, ..absent })?)
+            table.find(key.as_bytes()).map_err(|absent| DemoError::Key {
+                absent: KeyAbsent { column, ..absent },
+                likely: records.likely_delimiter(),
+            })
         })?,
         (None, Some(index)) => index,
         (None, None) => random_below(layout.records())?,
@@ -402,12 +415,14 @@ pub fn run(
     let summary = Report {
         protocol: "simple",
         backend: engine.describe(),
+        backend_reason: engine.passed_over(),
         source: if options.records.is_some() {
             records.path().display().to_string()
         } else {
             format!("{AIRPORTS_NAME} (built in)")
         },
         format: records.format().to_string(),
+        likely_delimiter: records.likely_delimiter().0,
         records: layout.records(),
         max_record_bytes: layout.max_record_bytes(),
         lwe_dimension: lwe.dimension(),
@@ -474,6 +489,7 @@ fn read(options: &Options) -> Result<Records, RecordError> {
     let mut read = ReadOptions {
         format: options.format,
         record_bytes: options.record_bytes,
+        delimiter: options.delimiter,
         keys: match (&options.key_column, &options.key, &options.records) {
             (Some(column), _, _) => KeyColumn::Named(column.clone()),
             (None, Some(_), Some(_)) => KeyColumn::First,
@@ -576,7 +592,16 @@ fn write_text(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
             grouped(report.max_record_bytes.into())
         ),
     )?;
-    line("backend", report.backend.clone())?;
+    if report.likely_delimiter.is_some() {
+        line("", format!("one column{}", Likely(report.likely_delimiter)))?;
+    }
+    line(
+        "backend",
+        match &report.backend_reason {
+            Some(reason) => format!("{}; not the GPU, because {reason}", report.backend),
+            None => report.backend.clone(),
+        },
+    )?;
     line(
         "protocol",
         format!(

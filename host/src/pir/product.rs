@@ -27,6 +27,11 @@ pub trait Engine {
     /// What it is, for a report: "cpu (emulator, 2 threads)".
     fn describe(&self) -> String;
 
+    /// Why it was taken in place of a GPU, where the best there is was asked for.
+    fn passed_over(&self) -> Option<String> {
+        None
+    }
+
     /// Bytes of the cache that all of it shares, 0 where unknown.
     fn l2_bytes(&self) -> u64;
 
@@ -85,6 +90,10 @@ impl Engine for Kernels {
         format!("{}: {}", self.backend.kind(), self.backend.name())
     }
 
+    fn passed_over(&self) -> Option<String> {
+        self.backend.passed_over().map(ToString::to_string)
+    }
+
     fn l2_bytes(&self) -> u64 {
         self.backend.l2_bytes()
     }
@@ -101,25 +110,7 @@ impl Engine for Kernels {
     }
 }
 
-/// The kernels on a backend, chosen by the built-in tables.
-impl Engine for Backend {
-    fn describe(&self) -> String {
-        Kernels::from(self).describe()
-    }
-
-    fn l2_bytes(&self) -> u64 {
-        Backend::l2_bytes(self)
-    }
-
-    fn choices(&self, columns: &[u32]) -> Vec<Choice> {
-        Kernels::from(self).choices(columns)
-    }
-
-    fn load(&self, database: &ByteMatrix) -> Result<Box<dyn Product>, EngineError> {
-        Kernels::from(self).load(database)
-    }
-}
-
+/// The built-in tables choose.
 impl From<&Backend> for Kernels {
     fn from(backend: &Backend) -> Self {
         Self::new(backend.clone(), Table::default())
@@ -305,7 +296,7 @@ mod tests {
             let x = words(columns * inner, seed ^ 1);
             let expected = Reference.load(&database).unwrap().multiply(&x).unwrap();
             for mode in [Mode::Fast, Mode::Checked { seed }] {
-                let product = Backend::cpu(mode).load(&database).unwrap();
+                let product = Kernels::from(&Backend::cpu(mode)).load(&database).unwrap();
                 prop_assert_eq!(&product.multiply(&x).unwrap(), &expected);
                 // A second product of the same database: nothing is left of the first.
                 prop_assert_eq!(&product.multiply(&x).unwrap(), &expected);

@@ -12,12 +12,16 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+mod delimiter;
+
+pub use delimiter::{BadDelimiter, Delimiter, Likely};
+
 /// The shape of a record file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFormat {
     /// One record a line, without its line end. An empty line is an empty record.
     Lines,
-    /// Comma-separated values: a header line, then one record a row, as written there.
+    /// Comma-separated values, or separated by a [`Delimiter`] of choice: a header line, then one record a row, as written there.
     Csv,
     /// Tab-separated values, like CSV.
     Tsv,
@@ -41,10 +45,10 @@ impl FileFormat {
         })
     }
 
-    fn delimiter(self) -> Option<u8> {
+    fn delimiter(self) -> Option<Delimiter> {
         match self {
-            Self::Csv => Some(b','),
-            Self::Tsv => Some(b'\t'),
+            Self::Csv => Some(Delimiter::COMMA),
+            Self::Tsv => Some(Delimiter::TAB),
             Self::Lines | Self::Binary => None,
         }
     }
@@ -123,6 +127,9 @@ pub struct ReadOptions {
     pub format: Option<FileFormat>,
     /// Bytes of a binary record. Given without a format it means binary.
     pub record_bytes: Option<usize>,
+    /// What separates the fields of a row; none: the delimiter of the format. Given without a format
+    /// it means CSV.
+    pub delimiter: Option<Delimiter>,
     /// Whether to read keys, and from which column of a CSV.
     pub keys: KeyColumn,
     /// Limits.
@@ -222,6 +229,14 @@ pub enum RecordError {
         /// How it is read.
         format: FileFormat,
     },
+    /// A delimiter for a format that has none.
+    #[error("--delimiter goes with --format csv or tsv, and {} is read as {format}", path.display())]
+    DelimiterUnused {
+        /// The file.
+        path: PathBuf,
+        /// How it is read.
+        format: FileFormat,
+    },
     /// A record size of zero or beyond the limit.
     #[error("a record size of {bytes} bytes is not possible: use 1 to {limit}")]
     RecordBytes {
@@ -249,7 +264,7 @@ pub enum RecordError {
         format: FileFormat,
     },
     /// No column of that name.
-    #[error("{} has no column \"{column}\": it has {known}", path.display())]
+    #[error("{} has no column \"{column}\": it has {known}{likely}", path.display())]
     UnknownColumn {
         /// The file.
         path: PathBuf,
@@ -257,6 +272,8 @@ pub enum RecordError {
         column: String,
         /// The names there are.
         known: String,
+        /// What else the file looks separated by.
+        likely: Likely,
     },
     /// Two columns of that name.
     #[error("{} has more than one column \"{column}\": rename one in its first line", path.display())]
@@ -267,7 +284,7 @@ pub enum RecordError {
         column: String,
     },
     /// A row that is no CSV or has another number of fields than the header.
-    #[error("{} line {line}: {message}", path.display())]
+    #[error("{} line {line}: {message}{likely}", path.display())]
     Row {
         /// The file.
         path: PathBuf,
@@ -275,6 +292,8 @@ pub enum RecordError {
         line: u64,
         /// What is wrong.
         message: String,
+        /// What else the file looks separated by.
+        likely: Likely,
     },
     /// A row without a key.
     #[error("{} line {line}: the key column \"{column}\" is empty: every row needs a key", path.display())]
@@ -334,6 +353,7 @@ struct Keys {
 pub struct Records {
     path: PathBuf,
     format: FileFormat,
+    delimiter: Option<Delimiter>,
     data: Cow<'static, [u8]>,
     extents: Extents,
     keys: Option<Keys>,
@@ -387,6 +407,7 @@ impl Records {
             });
         }
         let limits = &options.limits;
+        let delimiter = options.delimiter.or(format.delimiter());
         let mut keys = None;
         let extents = match format {
             FileFormat::Lines => lines(path, &data, limits)?,
@@ -400,7 +421,13 @@ impl Records {
                 binary(path, &data, bytes, limits)?
             }
             FileFormat::Csv | FileFormat::Tsv => {
-                let (extents, found) = rows(path, format, &data, &options.keys, limits)?;
+                let (extents, found) = rows(
+                    path,
+                    delimiter.unwrap_or(Delimiter::COMMA),
+                    &data,
+                    &options.keys,
+                    limits,
+                )?;
                 keys = found;
                 extents
             }
@@ -408,6 +435,7 @@ impl Records {
         let mut records = Self {
             path: path.to_owned(),
             format,
+            delimiter,
             data,
             extents,
             keys,
@@ -425,6 +453,12 @@ impl Records {
     /// How the file was read.
     pub fn format(&self) -> FileFormat {
         self.format
+    }
+
+    /// What the file looks separated by where it does not look separated by what it was read with.
+    pub fn likely_delimiter(&self) -> Likely {
+        self.delimiter
+            .map_or(Likely(None), |delimiter| delimiter.other(&self.data))
     }
 
     /// Number of records, at least 1.
@@ -505,12 +539,20 @@ fn choose_format(path: &Path, options: &ReadOptions) -> Result<FileFormat, Recor
             Some(text) => text,
             None => FileFormat::Binary,
         },
-        (None, None) => inferred().ok_or_else(|| RecordError::UnknownFormat {
-            path: path.to_owned(),
-        })?,
+        (None, None) => inferred()
+            .or(options.delimiter.map(|_| FileFormat::Csv))
+            .ok_or_else(|| RecordError::UnknownFormat {
+                path: path.to_owned(),
+            })?,
     };
     if format != FileFormat::Binary && options.record_bytes.is_some() {
         return Err(RecordError::RecordBytesUnused {
+            path: path.to_owned(),
+            format,
+        });
+    }
+    if format.delimiter().is_none() && options.delimiter.is_some() {
+        return Err(RecordError::DelimiterUnused {
             path: path.to_owned(),
             format,
         });
@@ -633,13 +675,13 @@ fn binary(
 
 fn rows(
     path: &Path,
-    format: FileFormat,
+    delimiter: Delimiter,
     data: &[u8],
     key_column: &KeyColumn,
     limits: &RecordLimits,
 ) -> Result<(Extents, Option<Keys>), RecordError> {
     let mut reader = csv::ReaderBuilder::new()
-        .delimiter(format.delimiter().unwrap_or(b','))
+        .delimiter(delimiter.byte())
         .has_headers(true)
         .from_reader(data);
     let row_error = |error: &csv::Error, fallback: u64| {
@@ -656,10 +698,12 @@ fn rows(
             path: path.to_owned(),
             line,
             message,
+            likely: delimiter.other(data),
         }
     };
     let header = reader.byte_headers().map_err(|e| row_error(&e, 1))?.clone();
-    let key_field = key_field(path, &header, key_column)?;
+    let likely = || delimiter.other(data);
+    let key_field = key_field(path, &header, key_column, likely)?;
     let mut keys = key_field.map(|field| Keys {
         column: text(&header[field]),
         ..Keys::default()
@@ -728,6 +772,7 @@ fn key_field(
     path: &Path,
     header: &csv::ByteRecord,
     column: &KeyColumn,
+    likely: impl Fn() -> Likely,
 ) -> Result<Option<usize>, RecordError> {
     let name = match column {
         KeyColumn::None => return Ok(None),
@@ -748,6 +793,7 @@ fn key_field(
             path: path.to_owned(),
             column: name.clone(),
             known: header.iter().map(text).collect::<Vec<_>>().join(", "),
+            likely: likely(),
         }),
     }
 }
@@ -868,6 +914,24 @@ mod tests {
     fn tsv_splits_at_tabs() {
         let records = parse("a.tsv", b"id\tname\n7\ta,b\n", &keyed("name")).unwrap();
         assert_eq!(records.keys().unwrap().collect::<Vec<_>>(), [b"a,b"]);
+    }
+
+    #[test]
+    fn rows_split_at_the_delimiter_of_choice() {
+        let semicolons = ReadOptions {
+            delimiter: ";".parse().ok(),
+            ..keyed("name")
+        };
+        // A delimiter alone means CSV where the name says nothing.
+        for name in ["a.csv", "a.tsv", "a"] {
+            let records = parse(name, b"id;name\n1;\"a;b\"\n2;c,d\n", &semicolons).unwrap();
+            assert_eq!(all(&records), [&b"1;\"a;b\""[..], b"2;c,d"]);
+            let keys: Vec<_> = records.keys().unwrap().collect();
+            assert_eq!(keys, [&b"a;b"[..], b"c,d"]);
+            assert_eq!(records.likely_delimiter(), Likely(None));
+        }
+        let one_column = parse("a.csv", b"id;name\n1;a\n", &ReadOptions::default()).unwrap();
+        assert_eq!(one_column.likely_delimiter().0, ";".parse().ok());
     }
 
     #[test]
@@ -1000,6 +1064,27 @@ mod tests {
                 b"id,name\n1,2\n",
                 &keyed("key"),
                 "a.csv has no column \"key\": it has id, name",
+            ),
+            (
+                "a.csv",
+                b"id;name\n1;2,5\n",
+                &plain,
+                "a.csv line 2: the row has 2 fields and the header 1; the file looks separated by ';': try --delimiter ';'",
+            ),
+            (
+                "a.csv",
+                b"id\tname\n1\t2\n",
+                &keyed("id"),
+                "a.csv has no column \"id\": it has id\u{fffd}name; the file looks separated by tab: try --delimiter tab",
+            ),
+            (
+                "a.bin",
+                b"1",
+                &ReadOptions {
+                    delimiter: Some(Delimiter::TAB),
+                    ..sized(1)
+                },
+                "--delimiter goes with --format csv or tsv, and a.bin is read as binary",
             ),
             (
                 "a.csv",

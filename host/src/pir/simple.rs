@@ -19,6 +19,7 @@
 //! use gristmill::backend::{Backend, Mode};
 //! use gristmill::pir::layout::LayoutPolicy;
 //! use gristmill::pir::params::LweParameters;
+//! use gristmill::pir::product::Kernels;
 //! use gristmill::pir::records::{ReadOptions, Records};
 //! use gristmill::pir::simple::{Client, Database, Server};
 //!
@@ -27,7 +28,8 @@
 //! let records = Records::from_bytes(Path::new("numbers.txt"), file, &ReadOptions::default())?;
 //! let policy = LayoutPolicy::default();
 //! let database = Database::build(&records, LweParameters::STANDARD, &policy)?;
-//! let server = Server::new(&database, &Backend::cpu(Mode::Fast), &mut |_| ())?;
+//! let kernels = Kernels::from(&Backend::cpu(Mode::Fast));
+//! let server = Server::new(&database, &kernels, &mut |_| ())?;
 //!
 //! let client = Client::new(server.parameters().clone(), server.hint().clone())?;
 //! let (query, state) = client.key()?.query(2)?;
