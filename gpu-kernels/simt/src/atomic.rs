@@ -69,7 +69,7 @@ mod sealed {
     use super::{Order, Scope};
 
     /// The two bodies of a read-modify-write.
-    pub trait Sealed: Sized {
+    pub trait Sealed: Copy + Eq + Into<u64> {
         /// One `atom.global`. The address must be valid for this access.
         #[cfg(target_arch = "nvptx64")]
         #[allow(private_interfaces)]
@@ -92,6 +92,10 @@ mod sealed {
         #[cfg(not(target_arch = "nvptx64"))]
         #[allow(private_interfaces)]
         unsafe fn update(address: usize, operation: Operation<Self>) -> Self;
+        /// What `operation` makes of a word that is `self`.
+        #[cfg(not(target_arch = "nvptx64"))]
+        #[allow(private_interfaces)]
+        fn apply(self, operation: Operation<Self>) -> Self;
     }
 
     /// The instruction for one type in one state space, order and scope written out.
@@ -182,6 +186,23 @@ mod sealed {
                         Operation::CompareExchange(expected, new) => {
                             cell.compare_exchange(expected, new, SeqCst, SeqCst).unwrap_or_else(|old| old)
                         }
+                    }
+                }
+
+                #[cfg(not(target_arch = "nvptx64"))]
+                #[inline(always)]
+                #[allow(private_interfaces)]
+                fn apply(self, operation: Operation<Self>) -> Self {
+                    match operation {
+                        Operation::Add(v) => self.wrapping_add(v),
+                        Operation::Min(v) => self.min(v),
+                        Operation::Max(v) => self.max(v),
+                        Operation::And(v) => self & v,
+                        Operation::Or(v) => self | v,
+                        Operation::Xor(v) => self ^ v,
+                        Operation::Exchange(v) => v,
+                        Operation::CompareExchange(expected, new) if self == expected => new,
+                        Operation::CompareExchange(..) => self,
                     }
                 }
             }

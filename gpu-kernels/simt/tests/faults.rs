@@ -863,6 +863,97 @@ fn the_source_of_a_copy_is_written_too_early() {
 }
 
 #[test]
+fn a_wait_by_atomics_that_does_not_end() {
+    let by_or: HostEntry = |args, drive| {
+        let flag = args[0].global_mut::<u32>();
+        drive(&|| {
+            if grid::global_id() == 35 {
+                while flag.atomic_or(1, 0, Order::Acquire, Scope::Device) == 0 {} // spins, flag
+            }
+        });
+    };
+    let by_exchange: HostEntry = |_, drive| {
+        drive(&|| {
+            let lock = shared_array!(u32, 1);
+            if thread_idx_x() == 0 {
+                lock.write(0, u32::from(block_idx_x() == 1));
+            }
+            sync_threads();
+            if thread_idx_x() == 3 {
+                while lock.atomic_compare_exchange(0, 0, 1, Order::AcqRel, Scope::Block) != 0 {} // spins, lock
+            }
+        });
+    };
+    for mode in [Mode::Fast, CHECKED] {
+        let fault = run("awaits", 2, 32, 2, mode, by_or);
+        assert_fault(&fault, FaultKind::Spin, "awaits", 1, 3, "spins, flag");
+        assert!(
+            fault
+                .detail
+                .contains("4 bytes at byte 4 of the 8 of `buffer`"),
+            "{fault}"
+        );
+        let fault = run("locks", 2, 32, 1, mode, by_exchange);
+        assert_fault(&fault, FaultKind::Spin, "locks", 1, 3, "spins, lock");
+    }
+}
+
+#[test]
+fn a_wait_of_a_block_through_its_barrier() {
+    let entry: HostEntry = |args, drive| {
+        let flag = args[0].global_mut::<u32>();
+        drive(&|| {
+            loop {
+                let now = flag.atomic_add(0, 0, Order::Acquire, Scope::Device); // spins, together
+                if now != 0 {
+                    break;
+                }
+                sync_threads();
+            }
+        });
+    };
+    let fault = run("together", 1, 2, 1, Mode::Fast, entry);
+    assert_eq!(fault.kind, FaultKind::Spin, "{fault}");
+    let line = line_of(include_str!("faults.rs"), "spins, together");
+    assert_eq!(fault.line, line, "{fault}");
+}
+
+#[test]
+fn a_wait_by_plain_reads_is_found_in_checked_mode() {
+    let entry: HostEntry = |args, drive| {
+        let flag = args[0].global_mut::<u32>();
+        drive(&|| {
+            if grid::global_id() == 35 {
+                while flag.read(1) == 0 {} // spins, reading
+            }
+        });
+    };
+    let fault = run("reads", 2, 32, 2, CHECKED, entry);
+    assert_fault(&fault, FaultKind::Spin, "reads", 1, 3, "spins, reading");
+}
+
+#[test]
+fn atomics_that_change_nothing_are_no_wait_while_the_thread_gets_on() {
+    const MANY: usize = (1 << 24) + 2;
+    let a = memory(&[0u32; 4], Mode::Fast);
+    let busy = kernel("busy", 1, 1, 0, |args, drive| {
+        let a = args[0].global_mut::<u32>();
+        drive(&|| {
+            for i in 0..MANY {
+                a.atomic_add(i % 2, 0, Order::Relaxed, Scope::Device);
+            }
+            // A look at a sign to stop between two pieces of work.
+            for _ in 0..MANY {
+                a.atomic_or(2, 0, Order::Relaxed, Scope::Device);
+                a.atomic_add(3, 1, Order::Relaxed, Scope::Device);
+            }
+        });
+    });
+    launch(busy, 1, &[&a], Mode::Fast).expect("no fault");
+    assert_eq!(values::<u32>(&a), [0, 0, 0, MANY as u32]);
+}
+
+#[test]
 fn a_panic() {
     let entry: HostEntry = |_, drive| {
         drive(&|| {

@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use super::block;
 use super::check::{self, Access};
 use super::fault::{FaultKind, raise};
 use super::memory::Region;
@@ -191,10 +192,44 @@ pub(crate) fn write<T: Element>(address: usize, region: *const Region, value: T)
     unsafe { store(address, &value) }
 }
 
-/// Applies `operation` to a `T` in one step; gives what it was.
+/// Applies `operation` to a `T` in one step; gives what it was. One that changes nothing is a poll.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn read_modify_write<T: Atomic>(
+    address: usize,
+    region: *const Region,
+    operation: Operation<T>,
+    order: Order,
+    scope: Scope,
+) -> T {
+    let old = synchronise(address, region, operation, order, scope);
+    if old.apply(operation) != old {
+        block::made_progress();
+    } else if block::is_spinning(address, old.into()) {
+        spins(&Access {
+            address,
+            size: size_of::<T>(),
+            // SAFETY: as in `read`.
+            region: unsafe { &*region },
+            location: Location::caller(),
+        });
+    }
+    old
+}
+
+/// Leaves a kernel that waits for a word that nobody will change.
+#[cold]
+#[inline(never)]
+pub(crate) fn spins(at: &Access<'_>) -> ! {
+    let place = at.region.describe(at.address, at.size);
+    let detail = format!("{place}: the same in {} polls in a row", block::MAX_POLLS);
+    raise(FaultKind::Spin, at.location, detail);
+}
+
+/// Applies `operation` to a `T` in one step, not counted as a poll; gives what it was.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn synchronise<T: Atomic>(
     address: usize,
     region: *const Region,
     operation: Operation<T>,

@@ -19,6 +19,18 @@ use super::schedule::Schedule;
 use crate::launch::{Grid, Launch};
 use crate::thread::{FULL_MASK, WARP};
 
+/// Polls in a row after which a thread counts as spinning: above what a kernel does that ends, and reached
+/// within a second or two.
+pub(crate) const MAX_POLLS: u32 = 1 << 24;
+
+/// Looks of one thread at one word that found the same, with no change of memory by the thread between.
+#[derive(Clone, Copy, Default)]
+struct Polls {
+    address: usize,
+    value: u64,
+    count: u32,
+}
+
 /// Named barriers of a block.
 const BARRIERS: usize = 16;
 
@@ -82,6 +94,8 @@ pub(crate) struct Block {
     thread: Cell<u32>,
     /// Its coroutine's way out.
     yielder: Cell<*const Yielder<(), ()>>,
+    /// What each thread last looked at, and how often.
+    polls: Vec<Cell<Polls>>,
     /// Set after a fault: collectives return at once.
     abandoned: Cell<bool>,
     /// Threads that may go on.
@@ -103,6 +117,7 @@ impl Block {
             index: Cell::new([0; 3]),
             thread: Cell::new(0),
             yielder: Cell::new(ptr::null()),
+            polls: vec![Cell::default(); threads as usize],
             abandoned: Cell::new(false),
             schedule: RefCell::new(schedule),
             barriers: RefCell::default(),
@@ -123,6 +138,9 @@ impl Block {
     pub(crate) fn reset(&self, index: u64) {
         self.index.set(self.coordinates(index));
         self.abandoned.set(false);
+        self.polls
+            .iter()
+            .for_each(|polls| polls.set(Polls::default()));
         self.schedule.borrow_mut().begin(self.threads);
         self.barriers
             .borrow_mut()
@@ -374,6 +392,35 @@ impl Block {
             },
         ))
     }
+}
+
+/// Counts a look of the running thread at a word that is `value`; whether it waits for what will not come.
+/// The count goes on over collectives: a whole block may spin through them.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn is_spinning(address: usize, value: u64) -> bool {
+    with_current(|block| {
+        let polls = &block.polls[block.thread.get() as usize];
+        let mut now = polls.get();
+        if (now.address, now.value) != (address, value) {
+            now = Polls {
+                address,
+                value,
+                count: 0,
+            };
+        }
+        now.count = now.count.saturating_add(1);
+        polls.set(now);
+        // Once: what a fault's unwinding looks at must not raise another.
+        now.count == MAX_POLLS
+    })
+}
+
+/// The running thread changed memory: it does not spin.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn made_progress() {
+    with_current(|block| block.polls[block.thread.get() as usize].set(Polls::default()));
 }
 
 /// `0-31, 40`: ascending numbers, for a fault.

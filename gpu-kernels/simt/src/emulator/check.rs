@@ -390,11 +390,15 @@ fn checked(f: impl FnOnce(&mut Checker, u32) -> Result<(), Raised>) {
     }
 }
 
-/// Checks a read.
+/// Checks a read, which is a poll whatever it finds: a thread that looks at one word all the time and
+/// changes nothing waits for it.
 #[cold]
 #[inline(never)]
 pub(crate) fn read(at: &Access<'_>) {
     checked(|checker, thread| checker.read(thread, Kind::Read, at));
+    if block::is_spinning(at.address, 0) {
+        access::spins(at);
+    }
 }
 
 /// Checks a read through the read-only path.
@@ -409,6 +413,7 @@ pub(crate) fn read_only(at: &Access<'_>) {
 #[inline(never)]
 pub(crate) fn write(at: &Access<'_>) {
     checked(|checker, thread| checker.write(thread, at));
+    block::made_progress();
 }
 
 /// Checks an atomic, and orders what it orders.
@@ -440,6 +445,7 @@ pub(crate) fn start_copy(dst: &Access<'_>, src: &Access<'_>) {
         location: src.location,
     };
     checked(|checker, thread| checker.start_copy(thread, copy));
+    block::made_progress();
 }
 
 /// A copy to these bytes is on its way.

@@ -25,6 +25,8 @@ pub enum FaultKind {
     Divergence,
     /// A read of bytes that an asynchronous copy has yet to bring.
     AsyncRead,
+    /// A thread polls a word until another thread changes it, which must be waited for at a collective.
+    Spin,
     /// The kernel panicked.
     Panic,
 }
@@ -39,6 +41,7 @@ impl fmt::Display for FaultKind {
             Self::GlobalRace => "race on global memory",
             Self::Divergence => "divergence at a collective",
             Self::AsyncRead => "read of an unfinished asynchronous copy",
+            Self::Spin => "wait that does not end",
             Self::Panic => "panic",
         })
     }

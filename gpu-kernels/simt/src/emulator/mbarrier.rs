@@ -103,7 +103,7 @@ fn with_state<R>(
 #[track_caller]
 fn touch(word: Shared<u64>, order: Order) {
     let (address, region) = word.place(0);
-    access::read_modify_write(address, region, Operation::Or(0u64), order, Scope::Block);
+    access::synchronise(address, region, Operation::Or(0u64), order, Scope::Block);
 }
 
 #[track_caller]

@@ -7,8 +7,13 @@
 //! one after the other, in an order drawn from a seed, and every access is checked.
 //!
 //! Both modes check bounds and alignment of every access, and find a barrier that not all threads reach.
-//! Threads are never interrupted: a kernel in which a thread spins until another one has stored something
-//! does not end. Where threads wait for each other they must do so at a collective.
+//! Threads are never interrupted: a thread that spins until another one has stored something would not end.
+//! Where threads wait for each other they must do so at a collective. One that looks at the same word 2^24
+//! times in a row, finds the same, and changes nothing meanwhile ends the launch with [`FaultKind::Spin`]:
+//! looks are atomics that change nothing, and in checked mode plain reads too. In fast mode plain accesses
+//! are not counted, since that would cost as much as they do: there a wait on plain reads hangs, and a
+//! plain write between two atomics does not show that a thread gets on. A wait that looks at several words
+//! in turn hangs in both modes.
 //!
 //! A fault ends the launch with a [`Fault`] that names kernel, block, thread and source line; nothing a
 //! kernel does takes the process down.
