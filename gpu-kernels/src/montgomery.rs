@@ -62,136 +62,50 @@ fn map<const PER_THREAD: usize, const INPUTS: usize>(
     }
 }
 
-/// `c[i] = a[i] * b[i] * 2^-32 mod q`: the Montgomery product. Either operand may be any word if the other is a residue.
-#[kernel(
-    block = BLOCK,
-    variants(PER_THREAD = [1, 4]),
-    requires(
-        q.is_valid(),
-        n <= a.len() as u64,
-        n <= b.len() as u64,
-        n <= c.len() as u64,
-        PER_THREAD == 1 || (aligned(a) && aligned(b) && aligned(c)),
-    )
-)]
-pub fn montgomery_mul<const PER_THREAD: usize>(
-    a: Global<u32>,
-    b: Global<u32>,
-    c: GlobalMut<u32>,
-    n: u64,
-    q: Modulus,
-) {
-    map::<PER_THREAD, 2>([a, b], c, n, |[a, b]| q.montgomery_mul(a, b));
+/// Kernels that make a word from the words at its index. They differ in operands and operation; the entry point, what it
+/// requires, and its variants are the same. Each line reads: name, operands, output, modulus and operation.
+macro_rules! elementwise {
+    ($($(#[doc = $doc:literal])+ $name:ident($($input:ident),+) -> $out:ident = |$q:ident| $operation:expr;)+) => {$(
+        $(#[doc = $doc])+
+        #[kernel(
+            block = BLOCK,
+            variants(PER_THREAD = [1, 4]),
+            requires(
+                $q.is_valid(),
+                $(n <= $input.len() as u64,)+
+                n <= $out.len() as u64,
+                PER_THREAD == 1 || ($(aligned($input) &&)+ aligned($out)),
+            )
+        )]
+        pub fn $name<const PER_THREAD: usize>(
+            $($input: Global<u32>,)+
+            $out: GlobalMut<u32>,
+            n: u64,
+            $q: Modulus,
+        ) {
+            map::<PER_THREAD, _>([$($input),+], $out, n, |[$($input),+]| $operation);
+        }
+    )+};
 }
 
-/// `d[i] = a[i] * b[i] * 2^-32 + c[i] mod q`: the Montgomery product and a sum.
-#[kernel(
-    block = BLOCK,
-    variants(PER_THREAD = [1, 4]),
-    requires(
-        q.is_valid(),
-        n <= a.len() as u64,
-        n <= b.len() as u64,
-        n <= c.len() as u64,
-        n <= d.len() as u64,
-        PER_THREAD == 1 || (aligned(a) && aligned(b) && aligned(c) && aligned(d)),
-    )
-)]
-pub fn montgomery_mul_add<const PER_THREAD: usize>(
-    a: Global<u32>,
-    b: Global<u32>,
-    c: Global<u32>,
-    d: GlobalMut<u32>,
-    n: u64,
-    q: Modulus,
-) {
-    map::<PER_THREAD, 3>([a, b, c], d, n, |[a, b, c]| {
-        q.add(q.montgomery_mul(a, b), c)
-    });
-}
+elementwise! {
+    /// `c[i] = a[i] * b[i] * 2^-32 mod q`: the Montgomery product. Either operand may be any word if the other is a residue.
+    montgomery_mul(a, b) -> c = |q| q.montgomery_mul(a, b);
 
-/// `c[i] = a[i] + b[i] mod q`, in Montgomery form or not.
-#[kernel(
-    block = BLOCK,
-    variants(PER_THREAD = [1, 4]),
-    requires(
-        q.is_valid(),
-        n <= a.len() as u64,
-        n <= b.len() as u64,
-        n <= c.len() as u64,
-        PER_THREAD == 1 || (aligned(a) && aligned(b) && aligned(c)),
-    )
-)]
-pub fn modular_add<const PER_THREAD: usize>(
-    a: Global<u32>,
-    b: Global<u32>,
-    c: GlobalMut<u32>,
-    n: u64,
-    q: Modulus,
-) {
-    map::<PER_THREAD, 2>([a, b], c, n, |[a, b]| q.add(a, b));
-}
+    /// `d[i] = a[i] * b[i] * 2^-32 + c[i] mod q`: the Montgomery product and a sum.
+    montgomery_mul_add(a, b, c) -> d = |q| q.add(q.montgomery_mul(a, b), c);
 
-/// `c[i] = a[i] - b[i] mod q`, in Montgomery form or not.
-#[kernel(
-    block = BLOCK,
-    variants(PER_THREAD = [1, 4]),
-    requires(
-        q.is_valid(),
-        n <= a.len() as u64,
-        n <= b.len() as u64,
-        n <= c.len() as u64,
-        PER_THREAD == 1 || (aligned(a) && aligned(b) && aligned(c)),
-    )
-)]
-pub fn modular_sub<const PER_THREAD: usize>(
-    a: Global<u32>,
-    b: Global<u32>,
-    c: GlobalMut<u32>,
-    n: u64,
-    q: Modulus,
-) {
-    map::<PER_THREAD, 2>([a, b], c, n, |[a, b]| q.sub(a, b));
-}
+    /// `c[i] = a[i] + b[i] mod q`, in Montgomery form or not.
+    modular_add(a, b) -> c = |q| q.add(a, b);
 
-/// `b[i] = a[i] * 2^32 mod q`: into Montgomery form. `a[i]` may be any word.
-#[kernel(
-    block = BLOCK,
-    variants(PER_THREAD = [1, 4]),
-    requires(
-        q.is_valid(),
-        n <= a.len() as u64,
-        n <= b.len() as u64,
-        PER_THREAD == 1 || (aligned(a) && aligned(b)),
-    )
-)]
-pub fn to_montgomery<const PER_THREAD: usize>(
-    a: Global<u32>,
-    b: GlobalMut<u32>,
-    n: u64,
-    q: Modulus,
-) {
-    map::<PER_THREAD, 1>([a], b, n, |[a]| q.to_montgomery(a));
-}
+    /// `c[i] = a[i] - b[i] mod q`, in Montgomery form or not.
+    modular_sub(a, b) -> c = |q| q.sub(a, b);
 
-/// `b[i] = a[i] * 2^-32 mod q`: out of Montgomery form. `a[i]` may be any word.
-#[kernel(
-    block = BLOCK,
-    variants(PER_THREAD = [1, 4]),
-    requires(
-        q.is_valid(),
-        n <= a.len() as u64,
-        n <= b.len() as u64,
-        PER_THREAD == 1 || (aligned(a) && aligned(b)),
-    )
-)]
-pub fn from_montgomery<const PER_THREAD: usize>(
-    a: Global<u32>,
-    b: GlobalMut<u32>,
-    n: u64,
-    q: Modulus,
-) {
-    map::<PER_THREAD, 1>([a], b, n, |[a]| q.from_montgomery(a));
+    /// `b[i] = a[i] * 2^32 mod q`: into Montgomery form. `a[i]` may be any word.
+    to_montgomery(a) -> b = |q| q.to_montgomery(a);
+
+    /// `b[i] = a[i] * 2^-32 mod q`: out of Montgomery form. `a[i]` may be any word.
+    from_montgomery(a) -> b = |q| q.from_montgomery(a);
 }
 
 /// The same operations with `%` on wide integers, sharing nothing with the kernels. `q` is an odd prime, `R = 2^32`.

@@ -183,36 +183,16 @@ fn copy<const LOG_N: usize>(read: impl Fn(usize) -> U32x4, write: impl Fn(usize,
     }
 }
 
-/// Transforms each polynomial of `data`, `[batch][primes][N]`, in place: values below `4q` in natural order to residues in
-/// bit-reversed order.
-///
-/// `factors` is `TwiddleTable::forward`, `moduli` `TwiddleTable::moduli`, and [`grid`](fn@grid) says over which grid.
-#[kernel(
-    block = 1 << (LOG_N - LOG_PER_THREAD),
-    variants(LOG_N = [10, 11, 12, 13, 14], RADIX = [2, 4, 16]),
-    shared = 4 << LOG_N,
-    requires(
-        primes > 0 && grid.x % primes == 0 && grid.y == 1 && grid.z == 1,
-        moduli.len() == primes as usize,
-        factors.len() == moduli.len() << LOG_N,
-        data.len() == (grid.x as usize) << LOG_N,
-        aligned(data) && aligned(factors) && aligned(moduli),
-    )
-)]
-pub fn ntt_forward<const LOG_N: usize, const RADIX: usize>(
-    data: GlobalMut<u32>,
+/// The forward transform of one polynomial.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+fn forward<const LOG_N: usize, const RADIX: usize>(
+    q: Modulus,
     factors: Global<Shoup>,
-    moduli: Global<Modulus>,
-    primes: u32,
+    data: GlobalMut<u32>,
+    tile: Shared<u32>,
 ) {
-    let tile = Shared::<u32>::dynamic(0);
     let levels = RADIX.trailing_zeros() as usize;
-    let polynomial = thread::block_idx_x();
-    let prime = (polynomial % primes) as usize;
-    let q = moduli.read_nc(prime);
-    let factors = factors.offset(prime << LOG_N);
-    let data = data.offset((polynomial as usize) << LOG_N);
-
     let mut first = 0;
     while first < LOG_N {
         let read = |i| {
@@ -238,36 +218,16 @@ pub fn ntt_forward<const LOG_N: usize, const RADIX: usize>(
     );
 }
 
-/// Transforms each polynomial of `data`, `[batch][primes][N]`, back, in place: values below `4q` in bit-reversed order to
-/// residues in natural order, with the factor `1/N`.
-///
-/// `factors` is `TwiddleTable::inverse`, `moduli` `TwiddleTable::moduli`, and [`grid`](fn@grid) says over which grid.
-#[kernel(
-    block = 1 << (LOG_N - LOG_PER_THREAD),
-    variants(LOG_N = [10, 11, 12, 13, 14], RADIX = [2, 4, 16]),
-    shared = 4 << LOG_N,
-    requires(
-        primes > 0 && grid.x % primes == 0 && grid.y == 1 && grid.z == 1,
-        moduli.len() == primes as usize,
-        factors.len() == moduli.len() << LOG_N,
-        data.len() == (grid.x as usize) << LOG_N,
-        aligned(data) && aligned(factors) && aligned(moduli),
-    )
-)]
-pub fn ntt_inverse<const LOG_N: usize, const RADIX: usize>(
-    data: GlobalMut<u32>,
+/// The inverse transform of one polynomial.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+fn inverse<const LOG_N: usize, const RADIX: usize>(
+    q: Modulus,
     factors: Global<Shoup>,
-    moduli: Global<Modulus>,
-    primes: u32,
+    data: GlobalMut<u32>,
+    tile: Shared<u32>,
 ) {
-    let tile = Shared::<u32>::dynamic(0);
     let levels = RADIX.trailing_zeros() as usize;
-    let polynomial = thread::block_idx_x();
-    let prime = (polynomial % primes) as usize;
-    let q = moduli.read_nc(prime);
-    let factors = factors.offset(prime << LOG_N);
-    let data = data.offset((polynomial as usize) << LOG_N);
-
     copy::<LOG_N>(
         |i| data.as_const().cast::<U32x4>().read(i),
         |i, x| tile.cast::<U32x4>().write(i, x),
@@ -293,4 +253,51 @@ pub fn ntt_inverse<const LOG_N: usize, const RADIX: usize>(
         }
         end = first;
     }
+}
+
+/// Entry points that transform each polynomial of a batch in place. They differ in direction alone.
+macro_rules! transforms {
+    ($($(#[doc = $doc:literal])+ $name:ident = $one:ident;)+) => {$(
+        $(#[doc = $doc])+
+        #[kernel(
+            block = 1 << (LOG_N - LOG_PER_THREAD),
+            variants(LOG_N = [10, 11, 12, 13, 14], RADIX = [2, 4, 16]),
+            shared = 4 << LOG_N,
+            requires(
+                primes > 0 && grid.x % primes == 0 && grid.y == 1 && grid.z == 1,
+                moduli.len() == primes as usize,
+                factors.len() == moduli.len() << LOG_N,
+                data.len() == (grid.x as usize) << LOG_N,
+                aligned(data) && aligned(factors) && aligned(moduli),
+            )
+        )]
+        pub fn $name<const LOG_N: usize, const RADIX: usize>(
+            data: GlobalMut<u32>,
+            factors: Global<Shoup>,
+            moduli: Global<Modulus>,
+            primes: u32,
+        ) {
+            let tile = Shared::<u32>::dynamic(0);
+            let polynomial = thread::block_idx_x();
+            let prime = (polynomial % primes) as usize;
+            let q = moduli.read_nc(prime);
+            let factors = factors.offset(prime << LOG_N);
+            let data = data.offset((polynomial as usize) << LOG_N);
+            $one::<LOG_N, RADIX>(q, factors, data, tile);
+        }
+    )+};
+}
+
+transforms! {
+    /// Transforms each polynomial of `data`, `[batch][primes][N]`, in place: values below `4q` in natural order to residues in
+    /// bit-reversed order.
+    ///
+    /// `factors` is `TwiddleTable::forward`, `moduli` `TwiddleTable::moduli`, and [`grid`](fn@grid) says over which grid.
+    ntt_forward = forward;
+
+    /// Transforms each polynomial of `data`, `[batch][primes][N]`, back, in place: values below `4q` in bit-reversed order to
+    /// residues in natural order, with the factor `1/N`.
+    ///
+    /// `factors` is `TwiddleTable::inverse`, `moduli` `TwiddleTable::moduli`, and [`grid`](fn@grid) says over which grid.
+    ntt_inverse = inverse;
 }
