@@ -24,8 +24,10 @@ use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 use simt::launch::{Grid, Launch, LaunchError, RawArg, RawBuffer, VariantInfo};
 
+use super::device::Device;
 use super::error::Error;
-use super::{Capability, CudaVersion, Device, DeviceInfo, Kind, MIN_CUDA, MemoryInfo, lock};
+use super::info::driver_text;
+use super::{Capability, CudaVersion, DeviceInfo, Kind, MIN_CUDA, MemoryInfo, lock};
 
 /// Every driver symbol that this file reaches through cudarc.
 const SYMBOLS: &[&str] = &[
@@ -233,7 +235,7 @@ pub(super) fn open(image: &'static Image) -> Result<Cuda, Error> {
         kind: Kind::Cuda,
         name,
         capability: Some(capability),
-        driver: Some(super::driver_text(version)),
+        driver: Some(driver_text(version)),
         l2_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?.into(),
         multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
         clock_khz: attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE).ok(),
