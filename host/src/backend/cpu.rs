@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use simt::emulator::{self, Mode};
 use simt::launch::{Launch, LaunchError, RawBuffer};
 
+use super::device::Device;
 use super::error::Error;
-use super::{Device, DeviceInfo, Kind, MemoryInfo, lock};
+use super::{DeviceInfo, Kind, MemoryInfo, lock};
 
 /// Bytes that checked mode may keep about a byte of memory, beside it: four stamps of 24 bytes for
 /// each word that is touched, and some bits.

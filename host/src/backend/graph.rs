@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use simt::launch::{Grid, Kernel, Launch, LaunchError, Queue, RawArg, VariantInfo};
 
-use super::{Allocation, AnyGraph, Backend, Device, Either, Error, Stream};
+use super::device::{AnyGraph, Device, Either};
+use super::memory::Allocation;
+use super::{Backend, Error, Stream};
 
 /// A scalar argument, aligned for any element.
 struct Scalar {

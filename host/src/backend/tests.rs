@@ -1,10 +1,12 @@
 //! The backend with the emulator behind it. What a GPU can be asked as well is in
 //! [`crate::check::suite`].
 
+use std::time::Duration;
+
 use simt::Global;
 use simt::GlobalMut;
 use simt::grid;
-use simt::launch::{Grid, Kernel, Param, ParamKind};
+use simt::launch::{DeviceMut, DeviceRef, Grid, Kernel, Param, ParamKind, RawArg};
 
 use super::*;
 

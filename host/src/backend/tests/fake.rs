@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 
 use codegen::arch::Arch;
 use codegen::image::{Entry, EntryInfo, SassFacts};
