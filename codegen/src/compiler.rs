@@ -179,7 +179,8 @@ const PROFILE: &[(&str, &str)] = &[
     ("LTO", "fat"),
     ("CODEGEN_UNITS", "1"),
     ("PANIC", "abort"),
-    ("DEBUG", "0"),
+    // `.loc` and `.file` without sections that ptxas would want whole.
+    ("DEBUG", "line-directives-only"),
     ("DEBUG_ASSERTIONS", "false"),
     ("OVERFLOW_CHECKS", "false"),
     ("INCREMENTAL", "false"),
@@ -230,6 +231,26 @@ impl Rustc {
         }
         make_executable(&path).map_err(|error| io_error(&path, &error))?;
         Ok(path)
+    }
+
+    /// Cuts the paths of sources short, so that line tables name no folder of this machine: a file of the
+    /// workspace is named from there, one of `core` from `library`.
+    ///
+    /// Flags of the compiler (`--remap-path-prefix`) would do it too, but `core` would be built anew for
+    /// each workspace.
+    fn shorten(&self, kernels: &DeviceCrate, mut text: String) -> String {
+        let workspace = kernels.manifest.parent().map(Path::to_owned);
+        let sysroot = self.program.ancestors().nth(2);
+        let library = sysroot.map(|sysroot| sysroot.join("lib/rustlib/src/rust/library"));
+        for (folder, name) in [(workspace, ""), (library, "library/")] {
+            let Some(folder) = folder else { continue };
+            // The compiler is given either name of a folder behind a link.
+            for folder in fs::canonicalize(&folder).into_iter().chain([folder]) {
+                let from = format!("\"{}/", folder.display());
+                text = text.replace(&from, &format!("\"{name}"));
+            }
+        }
+        text
     }
 
     fn command(
@@ -376,7 +397,8 @@ impl Compiler for Rustc {
                 path: ptx.display().to_string(),
             });
         }
-        fs::read_to_string(&ptx).map_err(|error| io_error(&ptx, &error))
+        let text = fs::read_to_string(&ptx).map_err(|error| io_error(&ptx, &error))?;
+        Ok(this.shorten(kernels, text))
     }
 }
 
@@ -526,6 +548,21 @@ mod tests {
             .unwrap();
         assert!(!format!("{base:?}").contains("simt_"), "{base:?}");
         fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn paths_of_sources_name_no_folder_of_this_machine() {
+        let kernels = DeviceCrate::kernels(Path::new("/ws"));
+        let rustc = Rustc {
+            program: "/usr/bin/rustc".into(),
+            ..rustc(Path::new("/out"))
+        };
+        let text = ".file 1 \"/ws/gpu-kernels/src/gemm.rs\"\n\
+                    .file 2 \"/usr/lib/rustlib/src/rust/library/core/src/cmp.rs\"\n";
+        assert_eq!(
+            rustc.shorten(&kernels, text.to_owned()),
+            ".file 1 \"gpu-kernels/src/gemm.rs\"\n.file 2 \"library/core/src/cmp.rs\"\n"
+        );
     }
 
     #[cfg(unix)]

@@ -20,6 +20,7 @@ pub mod arch;
 pub mod budget;
 pub mod compiler;
 pub mod image;
+mod lines;
 pub mod ptx;
 pub mod ptxas;
 pub mod sass;

@@ -5,7 +5,7 @@
 //! parallel, cached one by one, and shown to a person. The parser knows the top level of PTX
 //! (PTX ISA, "Directives") and treats function bodies as text.
 //!
-//! Two things are added on the way:
+//! Two things are added on the way, and the line table is cut to what an entry point uses (`lines`):
 //!
 //! - **Launch bounds.** rustc writes none. `#[kernel]` leaves a comment for each entry point,
 //!   `// @kernel <entry> maxntid=<block> minctas=<blocks> shared=<bytes>`, which becomes
@@ -17,6 +17,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
+
+use crate::lines::Lines;
 
 /// What a marker comment starts with.
 const MARKER: &str = "@kernel";
@@ -181,7 +183,7 @@ enum Kind {
     Entry,
     Function,
     Variable,
-    /// `.file`, `.section`, `.pragma`: kept in every split.
+    /// `.pragma`: kept in every split.
     Common,
 }
 
@@ -206,6 +208,7 @@ pub struct Module {
     address_size: String,
     items: Vec<Item>,
     bounds: HashMap<String, Bounds>,
+    lines: Lines,
 }
 
 /// One entry point as a module of its own.
@@ -328,7 +331,7 @@ impl Module {
         Ok(Split {
             name: name.to_owned(),
             bounds,
-            text,
+            text: self.lines.finish(&text),
         })
     }
 }
@@ -479,6 +482,7 @@ impl<'a> Parser<'a> {
         let mut items = Vec::new();
         let mut bounds = HashMap::new();
         let mut comments = Vec::new();
+        let mut lines = Lines::default();
         while let Some(&first) = self.tokens.get(self.at) {
             match first.token {
                 Token::Comment(comment) => {
@@ -503,20 +507,22 @@ impl<'a> Parser<'a> {
                     version = Some(self.rest_of_line().parse()?);
                     comments.clear();
                 }
-                Token::Directive(".target") => target = Some(self.rest_of_line().to_owned()),
+                Token::Directive(".target") => {
+                    // `, debug` promises sections that are dropped, and forbids a table of lines alone.
+                    let options = self.rest_of_line().split(',').map(str::trim);
+                    let options: Vec<_> = options.filter(|&option| option != "debug").collect();
+                    target = Some(options.join(", "));
+                }
                 Token::Directive(".address_size") => {
                     address_size = Some(self.rest_of_line().to_owned());
                 }
-                Token::Directive(".file" | ".loc") => {
+                Token::Directive(".file") => lines.add(self.rest_of_line()),
+                // Debug sections, and the label behind them, describe the module as it was.
+                Token::Directive(".section") => {
+                    self.item(&mut comments)?;
+                }
+                Token::Word(label) if label.starts_with("$L__sec_end") => {
                     self.rest_of_line();
-                    let end = self.tokens[self.at - 1].end;
-                    items.push(Item {
-                        kind: Kind::Common,
-                        names: Vec::new(),
-                        words: BTreeSet::new(),
-                        text: with_comments(&mut comments, &self.text[first.start..end]),
-                        bounds_at: 0,
-                    });
                 }
                 Token::Directive(_) => items.push(self.item(&mut comments)?),
                 // An empty declaration.
@@ -536,6 +542,7 @@ impl<'a> Parser<'a> {
             address_size: address_size.ok_or_else(|| missing(".address_size"))?,
             items,
             bounds,
+            lines,
         })
     }
 
@@ -782,6 +789,30 @@ mod tests {
             second.starts_with(".version 9.3\n.target sm_80\n.address_size 64\n"),
             "{second}"
         );
+    }
+
+    #[test]
+    fn the_line_table_of_a_split_holds_its_own_files_and_nothing_of_the_rest() {
+        const LINES: &str = include_str!("../testdata/lines.ptx");
+        let module = Module::parse(LINES).unwrap();
+        assert_eq!(module.target(), "sm_80");
+        let splits = module.split().unwrap();
+        let expected = ".visible .entry second()\n.maxntid 32, 1, 1\n{\n\t.loc\t1 7 5\n\tbar.sync \t0;\n\
+                        \t.loc\t2 90 9\n\tbar.sync \t0;\n\t.loc\t1 8 1\n\tret;\n}\n\n\
+                        .file 1 \"gpu-kernels/src/second.rs\"\n.file 2 \"library/core/src/num.rs\"\n";
+        assert!(splits[1].text.ends_with(expected), "{}", splits[1].text);
+        for gone in ["debug", "$L__", "first.rs"] {
+            assert!(
+                !splits[1].text.contains(gone),
+                "{gone} is in\n{}",
+                splits[1].text
+            );
+        }
+        // Numbers and places of other kernels are no part of it, so results stay in the cache.
+        let moved = LINES.replace("1 3 1", "1 4 1");
+        let moved = Module::parse(&moved).unwrap().split().unwrap();
+        assert_ne!(moved[0].text, splits[0].text);
+        assert_eq!(moved[1], splits[1]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::ptx::Split;
 use crate::toolchain::Toolchain;
 
 /// Changes with what is stored and how ptxas is called.
-const CACHE_FORMAT: &str = "gristmill-ptxas-1";
+const CACHE_FORMAT: &str = "gristmill-ptxas-2";
 /// Entries nobody asked for in this time are removed.
 const CACHE_AGE: Duration = Duration::from_hours(14 * 24);
 
@@ -206,6 +206,7 @@ impl Assembler {
         let output = Command::new(&self.ptxas)
             .args([
                 "-v",
+                "-lineinfo",
                 "-arch",
                 arch.name(),
                 "kernel.ptx",

@@ -159,6 +159,24 @@ fn each_split_holds_its_own_data_and_the_bounds_reach_the_cubin() {
 }
 
 #[test]
+fn a_cubin_names_the_lines_of_rust_and_no_folder_of_this_machine() {
+    let Some(toolchain) = toolchain() else { return };
+    let image = build(&toolchain, &[Arch::Sm80, Arch::Sm90a], None).unwrap();
+    let home = std::fs::canonicalize(workspace()).unwrap();
+    for entry in image.entries() {
+        let (cubin, ptx) = (entry.cubin().unwrap(), entry.ptx().unwrap());
+        let text = String::from_utf8_lossy(&cubin);
+        for part in [".debug_line", "lib.rs"] {
+            assert!(text.contains(part), "{}: no {part}", entry.variant);
+        }
+        for text in [&text, ptx.as_str()] {
+            assert!(!text.contains(home.to_str().unwrap()), "{}", entry.variant);
+        }
+        assert!(ptx.contains(".file 1 \"") && !ptx.contains(" \"/"), "{ptx}");
+    }
+}
+
+#[test]
 fn one_variant_can_be_built_alone_and_an_unknown_one_is_told() {
     let Some(toolchain) = toolchain() else { return };
     let image = build(&toolchain, &[Arch::Sm80, Arch::Sm86], Some("lookup")).unwrap();
