@@ -1,10 +1,10 @@
-//! What both implementations have in common, and the choice between the two for each call.
+//! What both implementations have in common.
 
 use std::time::Duration;
 
 use simt::launch::{Launch, LaunchError, RawBuffer};
 
-use super::{DeviceInfo, Error, MemoryInfo, cpu, cuda};
+use super::{DeviceInfo, Error, MemoryInfo};
 
 /// What a backend implementation has; [`Backend`](super::Backend) is the typed and checked face
 /// of it.
@@ -62,30 +62,3 @@ pub(super) trait Device {
     /// Makes one object of `launches`, in order.
     fn graph(&self, launches: &[Launch<'_>]) -> Result<Self::Graph, Error>;
 }
-
-/// One of a pair of handles, by backend.
-pub(super) enum Either<A, B> {
-    Cpu(A),
-    Cuda(B),
-}
-
-pub(super) type AnyDevice = Either<cpu::Cpu, cuda::Cuda>;
-pub(super) type AnyMemory = Either<<cpu::Cpu as Device>::Memory, <cuda::Cuda as Device>::Memory>;
-pub(super) type AnyStream = Either<<cpu::Cpu as Device>::Stream, <cuda::Cuda as Device>::Stream>;
-pub(super) type AnyEvent = Either<<cpu::Cpu as Device>::Event, <cuda::Cuda as Device>::Event>;
-pub(super) type AnyGraph = Either<<cpu::Cpu as Device>::Graph, <cuda::Cuda as Device>::Graph>;
-pub(super) type AnyPinned = Either<<cpu::Cpu as Device>::Pinned, <cuda::Cuda as Device>::Pinned>;
-
-/// Runs `$body` with the handles of whichever backend all of them belong to.
-macro_rules! on {
-    ($call:literal: $device:ident = $from:expr $(, $name:ident = $handle:expr)*; $body:expr) => {
-        match ($from, $($handle,)*) {
-            (Either::Cpu($device), $(Either::Cpu($name),)*) => $body,
-            (Either::Cuda($device), $(Either::Cuda($name),)*) => $body,
-            #[allow(unreachable_patterns)]
-            _ => Err(Error::OtherBackend { call: $call, what: "object" }.into()),
-        }
-    };
-}
-
-pub(super) use on;

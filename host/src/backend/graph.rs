@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use simt::launch::{Grid, Kernel, Launch, LaunchError, Queue, RawArg, VariantInfo};
 
-use super::device::{AnyGraph, Device, Either};
-use super::memory::Allocation;
+use super::device::Device;
+use super::either::{AnyGraph, Either};
+use super::inner::Allocation;
 use super::{Backend, Error, Stream};
 
 /// A scalar argument, aligned for any element.

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, Weak};
 use simt::Element;
 use simt::launch::{Launch, LaunchError, RawArg, RawBuffer};
 
-use super::device::{AnyDevice, AnyMemory, AnyStream, Device, Either, on};
-use super::memory::Allocation;
+use super::device::Device;
+use super::either::{AnyDevice, AnyMemory, AnyStream, Either, on};
 use super::{DeviceInfo, Error, lock};
 
 pub(super) struct Inner {
@@ -19,6 +19,26 @@ pub(super) struct Inner {
     pub(super) live: Mutex<BTreeMap<u64, Weak<Allocation>>>,
     /// Why the GPU was not taken, where it was looked for.
     pub(super) passed_over: Option<Error>,
+}
+
+/// Memory and who owns it.
+pub(super) struct Allocation {
+    pub(super) memory: AnyMemory,
+    pub(super) backend: Arc<Inner>,
+    pub(super) address: u64,
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        // Before the memory itself goes, so that the address cannot be given out again first.
+        lock(&self.backend.live).remove(&self.address);
+    }
+}
+
+impl Allocation {
+    pub(super) fn raw(&self) -> RawBuffer {
+        self.backend.raw(&self.memory)
+    }
 }
 
 impl Inner {

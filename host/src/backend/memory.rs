@@ -8,29 +8,10 @@ use std::sync::Arc;
 use simt::Element;
 use simt::launch::{DeviceMut, DeviceRef, RawBuffer};
 
-use super::device::{AnyMemory, AnyPinned, Device, Either};
-use super::inner::Inner;
+use super::device::Device;
+use super::either::{AnyPinned, Either};
+use super::inner::Allocation;
 use super::{Backend, Error, lock};
-
-/// Memory and who owns it.
-pub(super) struct Allocation {
-    pub(super) memory: AnyMemory,
-    backend: Arc<Inner>,
-    address: u64,
-}
-
-impl Drop for Allocation {
-    fn drop(&mut self) {
-        // Before the memory itself goes, so that the address cannot be given out again first.
-        lock(&self.backend.live).remove(&self.address);
-    }
-}
-
-impl Allocation {
-    pub(super) fn raw(&self) -> RawBuffer {
-        self.backend.raw(&self.memory)
-    }
-}
 
 impl Backend {
     fn allocate<T: Element>(&self, len: usize, zeroed: bool) -> Result<Buffer<T>, Error> {

@@ -23,6 +23,7 @@
 mod cpu;
 mod cuda;
 mod device;
+mod either;
 mod error;
 mod graph;
 mod info;
@@ -41,7 +42,8 @@ pub use simt::emulator::Mode;
 use simt::launch::{Launch, LaunchError, Queue, VariantInfo};
 
 use crate::image;
-use device::{AnyDevice, AnyStream, Device, Either, on};
+use device::Device;
+use either::{AnyDevice, AnyStream, Either, on};
 pub use error::Error;
 pub use graph::{Graph, Recorder};
 pub use info::{Bytes, CudaVersion, DeviceInfo, Kind, MIN_CUDA, MIN_DRIVER_RELEASE, MemoryInfo};

@@ -8,7 +8,8 @@ use std::time::Duration;
 use simt::Element;
 use simt::launch::{DeviceMut, DeviceRef, Launch, LaunchError, Queue};
 
-use super::device::{AnyEvent, AnyStream, Device, Either, on};
+use super::device::Device;
+use super::either::{AnyEvent, AnyStream, Either, on};
 use super::inner::{Inner, same_length};
 use super::memory::zeroed_vec;
 use super::{Backend, Error};
