@@ -369,3 +369,31 @@ fn result_files_that_take_nothing_are_an_error() {
     );
     serde_json::from_slice::<Value>(&output.stdout).expect("JSON through a pipe");
 }
+
+/// A run that fails before it has results leaves those of an earlier one.
+#[test]
+fn results_stay_until_there_are_new_ones() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("old.json");
+    std::fs::write(&path, "old results, longer than nothing").expect("written");
+    let json = path.to_str().expect("text");
+    for command in ["check", "bench"] {
+        gristmill_tests::fails(
+            &["kernels", command, "--backend", "cuda", "--json", json],
+            1,
+            &[],
+        );
+        let text = std::fs::read_to_string(&path).expect("it is there");
+        assert_eq!(text, "old results, longer than nothing");
+    }
+    stdout(&[
+        "kernels",
+        "check",
+        "--filter",
+        "montgomery_mul__per_thread_1",
+        "--json",
+        json,
+    ]);
+    let text = std::fs::read_to_string(&path).expect("it is there");
+    serde_json::from_str::<Value>(&text).expect("new results alone");
+}

@@ -67,7 +67,8 @@ pub(super) fn note(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// A file for results, made before the work that gives them, so that a wrong path is found first.
+/// A file for results, opened before the work that gives them, so that a wrong path is found first. What it held stays
+/// until there is something to write.
 pub(super) struct ResultFile<'a>(Option<(&'a Path, File)>);
 
 impl<'a> ResultFile<'a> {
@@ -76,7 +77,12 @@ impl<'a> ResultFile<'a> {
         let Some(path) = path else {
             return Ok(Self(None));
         };
-        match File::create(path) {
+        match File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+        {
             Ok(file) => Ok(Self(Some((path, file)))),
             Err(error) => Err(unwritten(path, &error)),
         }
@@ -87,7 +93,11 @@ impl<'a> ResultFile<'a> {
         let Some((path, mut file)) = self.0 else {
             return Ok(());
         };
-        file.write_all(text.as_bytes())
+        // A pipe or a device has no length.
+        let is_file = file.metadata().is_ok_and(|data| data.is_file());
+        let cleared = if is_file { file.set_len(0) } else { Ok(()) };
+        cleared
+            .and_then(|()| file.write_all(text.as_bytes()))
             .and_then(|()| match file.sync_all() {
                 // A pipe or a device: nothing is kept back there.
                 Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
