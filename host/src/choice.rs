@@ -119,6 +119,27 @@ impl Table {
         })
     }
 
+    /// The table that is used. Only where [`VARIABLE`] names a file does it have to be readable: a configuration folder that
+    /// is none, or is another's, holds no table.
+    ///
+    /// # Errors
+    ///
+    /// As [`Table::read`].
+    pub fn load() -> Result<Self, TableError> {
+        use std::io::ErrorKind::{NotADirectory, PermissionDenied};
+        let path = Self::path();
+        let named = std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty());
+        let opened = path.as_ref().map(std::fs::File::open);
+        match opened {
+            Some(Err(error))
+                if !named && matches!(error.kind(), NotADirectory | PermissionDenied) =>
+            {
+                Ok(Self::default())
+            }
+            _ => Self::read(path),
+        }
+    }
+
     /// The table in a file; an empty one where there is no file.
     ///
     /// # Errors
@@ -144,12 +165,12 @@ impl Table {
         };
         let content: Content = serde_json::from_str(&text).map_err(|error| {
             failed(format!(
-                "not a table of `kernels tune` ({error}): remove it, or tune again"
+                "not a table of `kernels tune` ({error}): remove it"
             ))
         })?;
         if content.version != VERSION {
             return Err(failed(format!(
-                "a table of version {}, not {VERSION}: remove it, or tune again",
+                "a table of version {}, not {VERSION}: remove it",
                 content.version
             )));
         }
@@ -165,42 +186,62 @@ impl Table {
         rows.insert(job.name.to_owned(), tuned);
     }
 
-    /// Writes the table to a file, whole or not at all.
+    /// Changes the table in a file, whole or not at all; nobody else's change is lost.
     ///
     /// # Errors
     ///
-    /// [`TableError`] where the file cannot be written.
-    pub fn write(&self, path: &Path) -> Result<(), TableError> {
-        let write = || -> std::io::Result<()> {
-            let content = Content {
-                version: VERSION,
-                ..self.content.clone()
-            };
-            let text = serde_json::to_string_pretty(&content)? + "\n";
-            let folder = path.parent().unwrap_or(Path::new(""));
-            if !folder.as_os_str().is_empty() {
+    /// As [`Table::read`], and where the file is no regular file or cannot be written.
+    pub fn update(path: &Path, change: impl FnOnce(&mut Self)) -> Result<(), TableError> {
+        let failed = |reason: String| TableError {
+            path: path.to_owned(),
+            reason,
+        };
+        let prepare = || -> std::io::Result<(PathBuf, std::fs::File)> {
+            if let Some(folder) = path
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty())
+            {
                 std::fs::create_dir_all(folder)?;
             }
-            // Beside the file, so that it takes its place in one step.
-            let mut name = path.as_os_str().to_owned();
-            name.push(format!(".{}", std::process::id()));
-            let beside = PathBuf::from(name);
-            let done = std::fs::File::create(&beside)
-                .and_then(|mut file| {
-                    file.write_all(text.as_bytes())?;
-                    file.sync_all()
-                })
-                .and_then(|()| std::fs::rename(&beside, path));
-            if done.is_err() {
-                // What is left of it is of no use; the first error is the one to tell.
-                let _ = std::fs::remove_file(&beside);
-            }
-            done
+            // Through a link to the file itself, which is to be replaced.
+            let target = match path.canonicalize() {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => path.to_owned(),
+                found => found?,
+            };
+            let lock = std::fs::File::create(beside(&target, "lock"))?;
+            lock.lock()?;
+            Ok((target, lock))
         };
-        write().map_err(|error| TableError {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        })
+        if std::fs::metadata(path).is_ok_and(|data| !data.is_file()) {
+            return Err(failed("not a regular file".to_owned()));
+        }
+        let (target, _lock) = prepare().map_err(|error| failed(error.to_string()))?;
+        let mut table = Self::read(Some(target.clone()))?;
+        change(&mut table);
+        table
+            .write(&target)
+            .map_err(|error| failed(error.to_string()))
+    }
+
+    fn write(&self, path: &Path) -> std::io::Result<()> {
+        let content = Content {
+            version: VERSION,
+            ..self.content.clone()
+        };
+        let text = serde_json::to_string_pretty(&content)? + "\n";
+        // Beside the file, so that it takes its place in one step.
+        let new = beside(path, "new");
+        let done = std::fs::File::create(&new)
+            .and_then(|mut file| {
+                file.write_all(text.as_bytes())?;
+                file.sync_all()
+            })
+            .and_then(|()| std::fs::rename(&new, path));
+        if done.is_err() {
+            // What is left of it is of no use; the first error is the one to tell.
+            let _ = std::fs::remove_file(&new);
+        }
+        done
     }
 
     /// The variant that does `job` on `backend`; none where no candidate can run there.
@@ -235,6 +276,14 @@ impl Table {
             source,
         })
     }
+}
+
+/// `path` with an extension more.
+fn beside(path: &Path, extension: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(extension);
+    PathBuf::from(name)
 }
 
 #[cfg(test)]
@@ -288,9 +337,10 @@ mod tests {
                 .candidates()
                 .find(|variant| variant.name != default.variant.name)
                 .unwrap();
-            let mut table = Table::read(Some(path.clone())).unwrap();
-            table.insert(backend.info(), job, tuned(other.name));
-            table.write(&path).unwrap();
+            Table::update(&path, |table| {
+                table.insert(backend.info(), job, tuned(other.name));
+            })
+            .unwrap();
             let table = Table::read(Some(path.clone())).unwrap();
             let choice = table.choose(&backend, job).unwrap();
             assert_eq!(choice.variant.name, other.name);
@@ -327,5 +377,35 @@ mod tests {
         }
         std::fs::remove_file(&path).unwrap();
         assert!(Table::read(Some(path)).is_ok());
+    }
+
+    #[test]
+    fn changes_at_once_all_stay_and_a_link_stays_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (
+            folder.path().join("real.json"),
+            folder.path().join("link.json"),
+        );
+        Table::update(&real, |_| ()).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let info = Backend::cpu(Mode::Fast).info().clone();
+        let job = jobs().next().unwrap();
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let (link, info) = (&link, &info);
+                scope.spawn(move || {
+                    let device = DeviceInfo {
+                        name: format!("device {number}"),
+                        ..info.clone()
+                    };
+                    Table::update(link, |table| table.insert(&device, job, tuned("x"))).unwrap();
+                });
+            }
+        });
+        assert!(link.is_symlink());
+        let table = Table::read(Some(real)).unwrap();
+        assert_eq!(table.content.devices.len(), 8);
+        let error = Table::update(folder.path(), |_| ()).unwrap_err();
+        assert!(error.to_string().ends_with("not a regular file"), "{error}");
     }
 }

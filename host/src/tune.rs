@@ -39,3 +39,50 @@ pub fn tune(backend: &Backend, job: &Job, seed: u64) -> Result<Vec<Candidate>, T
     timed.sort_by(|a, b| a.sample.median_ns.total_cmp(&b.sample.median_ns));
     Ok(timed)
 }
+
+/// The candidate to take: the fastest, unless the built-in one is as fast as far as the runs can tell.
+pub fn winner<'a>(timed: &'a [Candidate], default: Option<&VariantInfo>) -> Option<&'a Candidate> {
+    let best = timed.first()?;
+    let built_in = timed
+        .iter()
+        .find(|candidate| default.is_some_and(|default| default.name == candidate.variant.name));
+    // Half of each spread on its side of the median.
+    let apart = |built_in: &Candidate| {
+        best.sample.median_ns * (1.0 + best.sample.spread / 2.0)
+            < built_in.sample.median_ns * (1.0 - built_in.sample.spread / 2.0)
+    };
+    match built_in {
+        Some(built_in) if !apart(built_in) => Some(built_in),
+        _ => Some(best),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_variant_gives_way_to_a_clearly_faster_one_only() {
+        let variants = &gpu_kernels::ntt::ntt_forward::KERNEL.variants;
+        let candidate = |variant: &'static VariantInfo, median_ns, spread| Candidate {
+            variant,
+            shape: String::new(),
+            sample: Sample {
+                median_ns,
+                spread,
+                runs: 31,
+            },
+        };
+        let name = |timed: &[Candidate]| {
+            let found = winner(timed, Some(&variants[1]));
+            found.map(|candidate| candidate.variant.name)
+        };
+        let faster = candidate(&variants[0], 90.0, 0.02);
+        let clear = [faster.clone(), candidate(&variants[1], 100.0, 0.02)];
+        assert_eq!(name(&clear), Some(variants[0].name));
+        let noisy = [faster.clone(), candidate(&variants[1], 100.0, 0.3)];
+        assert_eq!(name(&noisy), Some(variants[1].name));
+        assert_eq!(name(&[faster]), Some(variants[0].name));
+        assert_eq!(name(&[]), None);
+    }
+}

@@ -549,6 +549,7 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
         .map(Earlier::read)
         .transpose()?;
     let file = ResultFile::create(arguments.json.as_deref())?;
+    out.defer();
     let started = SystemTime::now();
     let clock = Instant::now();
     let backend = if arguments.checked {
@@ -661,7 +662,7 @@ fn check(arguments: &CheckArguments, out: &mut Output<'_>) -> Result<(), Failure
         Some(first) => Err(Failure::Failed(format!(
             "{failed} of {runs} checks failed, first {first}"
         ))),
-        None => Ok(()),
+        None => out.settle(),
     }
 }
 
@@ -724,6 +725,12 @@ fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure
             arguments.filter
         )));
     }
+    if arguments.json.is_some() && arguments.json == arguments.plot {
+        return Err(Failure::Usage(
+            "--json and --plot name one file: name two".into(),
+        ));
+    }
+    out.defer();
     let json = ResultFile::create(arguments.json.as_deref())?;
     let plot = ResultFile::create(arguments.plot.as_deref())?;
     let started = SystemTime::now();
@@ -798,7 +805,8 @@ fn bench(arguments: &BenchArguments, out: &mut Output<'_>) -> Result<(), Failure
         results,
     };
     json.write_json(&results)?;
-    plot.write(&bench::svg(&results).map_err(Failure::Failed)?)
+    plot.write(&bench::svg(&results).map_err(Failure::Failed)?)?;
+    out.settle()
 }
 
 fn tune(arguments: TuneArguments, out: &mut Output<'_>) -> Result<(), Failure> {
@@ -818,8 +826,9 @@ fn tune(arguments: TuneArguments, out: &mut Output<'_>) -> Result<(), Failure> {
             "there is no configuration folder: name a file with --out or {VARIABLE}"
         ))
     })?;
-    // A table that cannot be read is found before anything is measured.
-    let mut table = Table::read(Some(path.clone())).map_err(Failure::failed)?;
+    // A table that cannot be read or written is found before anything is measured.
+    Table::update(&path, |_| ()).map_err(Failure::failed)?;
+    out.defer();
     let started = SystemTime::now();
     let backend = arguments.backend.open()?;
     announce(&backend, out)?;
@@ -829,14 +838,23 @@ fn tune(arguments: TuneArguments, out: &mut Output<'_>) -> Result<(), Failure> {
         let timed = tune::tune(&backend, job, arguments.seed)
             .map_err(|error| Failure::Failed(format!("{}: {error}", job.name)))?;
         bar.inc(1);
-        let Some(best) = timed.first() else {
+        let default = job.default_for(backend.info());
+        let Some(best) = tune::winner(&timed, default) else {
             note(format_args!(
                 "skip {}: none of its variants runs here",
                 job.name
             ));
             continue;
         };
-        let default = job.default_for(backend.info()).map(|variant| variant.name);
+        let mark = |candidate: &tune::Candidate| {
+            let is = |other: &VariantInfo| candidate.variant.name == other.name;
+            match (is(best.variant), default.is_some_and(is)) {
+                (true, true) => "  chosen, built-in",
+                (true, false) => "  chosen",
+                (false, true) => "  built-in",
+                (false, false) => "",
+            }
+        };
         bar.suspend(|| {
             out.line(format_args!("{} ({}), {}", job.name, job.what, best.shape))?;
             for candidate in &timed {
@@ -845,11 +863,7 @@ fn tune(arguments: TuneArguments, out: &mut Output<'_>) -> Result<(), Failure> {
                     candidate.variant.name,
                     candidate.sample.median_ns / 1e3,
                     candidate.sample.spread * 100.0,
-                    if Some(candidate.variant.name) == default {
-                        "  built-in"
-                    } else {
-                        ""
-                    }
+                    mark(candidate)
                 ))?;
             }
             out.flush()
@@ -861,12 +875,12 @@ fn tune(arguments: TuneArguments, out: &mut Output<'_>) -> Result<(), Failure> {
             commit: image::COMMIT.to_owned(),
             date: bench::utc(started),
         };
-        table.insert(backend.info(), job, tuned);
+        Table::update(&path, |table| table.insert(backend.info(), job, tuned))
+            .map_err(Failure::failed)?;
     }
     bar.finish_and_clear();
-    table.write(&path).map_err(Failure::failed)?;
     out.line(format_args!("written to {}", path.display()))?;
-    out.flush()
+    out.settle()
 }
 
 #[cfg(test)]

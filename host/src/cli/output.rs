@@ -11,24 +11,58 @@ use super::Failure;
 use super::stream::Stream;
 
 /// Stdout, or whatever stands for it. A closed pipe is [`Failure::Closed`].
-pub(super) struct Output<'a>(BufWriter<Box<dyn Write + 'a>>);
+pub(super) struct Output<'a> {
+    writer: BufWriter<Box<dyn Write + 'a>>,
+    /// Whether a failure waits for [`Output::settle`].
+    defers: bool,
+    /// The first that does.
+    deferred: Option<Failure>,
+}
 
 impl Output<'_> {
     /// Stdout, which must be open: what cannot be told need not be computed.
     pub(super) fn stdout() -> Result<Output<'static>, Failure> {
         let mut stdout = Stream::stdout();
         stdout.check().map_err(|error| written(&error))?;
-        Ok(Output(BufWriter::new(Box::new(stdout))))
+        Ok(Output {
+            writer: BufWriter::new(Box::new(stdout)),
+            defers: false,
+            deferred: None,
+        })
+    }
+
+    /// From here on a failure to write does not end the work: it has results beside what it says.
+    /// [`Output::settle`] tells.
+    pub(super) fn defer(&mut self) {
+        self.defers = true;
+    }
+
+    /// The failure that was deferred.
+    pub(super) fn settle(&mut self) -> Result<(), Failure> {
+        self.flush()?;
+        self.deferred.take().map_or(Ok(()), Err)
+    }
+
+    fn outcome(&mut self, result: &std::io::Result<()>) -> Result<(), Failure> {
+        let Err(error) = result else {
+            return Ok(());
+        };
+        if self.defers {
+            self.deferred.get_or_insert_with(|| written(error));
+            Ok(())
+        } else {
+            Err(written(error))
+        }
     }
 
     pub(super) fn text(&mut self, text: &str) -> Result<(), Failure> {
-        self.0
-            .write_all(text.as_bytes())
-            .map_err(|error| written(&error))
+        let result = self.writer.write_all(text.as_bytes());
+        self.outcome(&result)
     }
 
     pub(super) fn line(&mut self, line: impl std::fmt::Display) -> Result<(), Failure> {
-        writeln!(self.0, "{line}").map_err(|error| written(&error))
+        let result = writeln!(self.writer, "{line}");
+        self.outcome(&result)
     }
 
     pub(super) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
@@ -37,12 +71,13 @@ impl Output<'_> {
     }
 
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
-        self.0.flush().map_err(|error| written(&error))
+        let result = self.writer.flush();
+        self.outcome(&result)
     }
 
     /// The writer itself, for bytes that are not text.
     pub(super) fn writer(&mut self) -> &mut dyn Write {
-        &mut self.0
+        &mut self.writer
     }
 }
 

@@ -70,7 +70,7 @@ fn bytes(text: &str) -> Result<usize, &'static str> {
 
 pub(super) fn run(command: Command, out: &mut Output<'_>) -> Result<(), Failure> {
     let Command::Demo(arguments) = command;
-    let table = Table::read(Table::path()).map_err(Failure::failed)?;
+    let table = Table::load().map_err(Failure::failed)?;
     let kernels = Kernels::new(arguments.backend.open()?, table);
     let options = Options {
         records: arguments.records,

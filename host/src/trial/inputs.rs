@@ -88,7 +88,7 @@ impl Inputs {
         self.with_edges(elements, &edges)
     }
 
-    /// `len` residues below `modulus`, with 0, 1, 2, `modulus - 1`, `modulus - 2` and the halves
+    /// `len` residues below `modulus`, which is not 0, with 0, 1, 2, `modulus - 1`, `modulus - 2` and the halves
     /// among them.
     pub fn residues(&mut self, len: usize, modulus: u32) -> Vec<u32> {
         let elements = (0..len)
@@ -99,7 +99,7 @@ impl Inputs {
             1,
             2,
             modulus - 1,
-            modulus - 2,
+            modulus.saturating_sub(2),
             modulus / 2,
             modulus / 2 + 1,
         ]

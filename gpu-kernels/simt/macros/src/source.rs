@@ -113,7 +113,10 @@ impl Text {
         // Tokens of another macro carry positions that say nothing about their neighbours: two
         // words never touch.
         let touch = self.out.ends_with(word) && token.starts_with(word);
-        if !self.out.is_empty() && (touch || self.end.is_some_and(|previous| previous != start)) {
+        // For the same reason a dot, which no space surrounds, decides by itself.
+        let tight = token == "." || self.out.ends_with('.');
+        let apart = self.end.is_some_and(|previous| previous != start) && !tight;
+        if !self.out.is_empty() && (touch || apart) {
             self.out.push(' ');
         }
         self.out.push_str(token);

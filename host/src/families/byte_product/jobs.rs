@@ -105,6 +105,15 @@ pub fn multiply(
         kernel: variant.name,
         reason: reason.to_string(),
     };
+    // Before anything runs: one of many launches is no place to find it.
+    let holds = |len: usize, wanted: u64| wanted <= len as u64;
+    if !(shape.is_valid()
+        && holds(database.len(), shape.database_len())
+        && holds(x.len(), shape.x_len())
+        && holds(y.len(), shape.y_len()))
+    {
+        return Err(refused(&"the buffers do not hold the shape"));
+    }
     if let Some(variant) = byte_matmul::Variant::of(variant) {
         let grid = Grid::x(shape.matmul_blocks(variant.column_tiles));
         return byte_matmul::launch(queue, variant, grid, database, x, y, shape);
