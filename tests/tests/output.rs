@@ -397,3 +397,37 @@ fn results_stay_until_there_are_new_ones() {
     let text = std::fs::read_to_string(&path).expect("it is there");
     serde_json::from_str::<Value>(&text).expect("new results alone");
 }
+
+/// What has results beside its words goes on when nobody reads them.
+#[test]
+fn a_closed_pipe_loses_no_results() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (json, table, none) = (file("c.json"), file("t.json"), file("none.json"));
+    std::fs::write(&none, r#"{"backend": "cuda", "results": []}"#).expect("written");
+    let closed = |arguments: &[&str]| {
+        let mut child = Command::new(program())
+            .args(arguments)
+            .env("CUDA_VISIBLE_DEVICES", "-1")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        drop(child.stdout.take());
+        child.wait().expect("it ends").code()
+    };
+    let filter = ["--backend", "cpu", "--filter", "montgomery_mul__"];
+    let check = |more: &[&str]| closed(&[&["kernels", "check"], &filter[..], more].concat());
+    assert_eq!(check(&["--json", &json]), Some(0));
+    let text = std::fs::read_to_string(&json).expect("results");
+    serde_json::from_str::<Value>(&text).expect("all of them");
+    // A check that fails fails, read or not.
+    assert_eq!(check(&["--against", &none]), Some(1));
+    let tune = ["kernels", "tune", "--filter", "one_column", "--out", &table];
+    assert_eq!(closed(&tune), Some(0));
+    assert!(
+        std::fs::read_to_string(&table)
+            .expect("a table")
+            .contains("byte_matvec")
+    );
+}

@@ -1,7 +1,8 @@
 //! `cargo xtask owed`: the figures that were asked for and not measured yet, in `benches/results/OWED.md`.
 //!
-//! The file is a table: figure, shape, target, what asked for it. A figure is the name of a variant, or `ceiling NAME`
-//! with `-` for its shape. A target is `of_floor >= 0.95`, `median <= 7.5 ms`, or `value >= 4.2e12`.
+//! The file is a table: figure, shape, card, target, what asked for it. A figure is the name of a variant with a target of
+//! `of_floor >= 0.95` or `median <= 7.5 ms`, or `ceiling NAME` with `-` for its shape and a target of `value >= 4.2e12`. The
+//! card is part of a device's name: a run on another one says nothing.
 
 use std::fs;
 use std::path::Path;
@@ -15,6 +16,7 @@ use crate::Result;
 struct Owed {
     figure: String,
     shape: String,
+    card: String,
     target: Target,
 }
 
@@ -58,24 +60,35 @@ impl Owed {
     /// The row that a line of the file is; none where it is text or the table's head.
     fn parse(line: &str) -> Option<std::result::Result<Self, String>> {
         let cells: Vec<&str> = line.strip_prefix('|')?.split('|').map(str::trim).collect();
-        let [figure, shape, target, ..] = cells[..] else {
+        let [figure, shape, card, target, ..] = cells[..] else {
             return None;
         };
         if figure == "figure" || figure.starts_with("---") {
             return None;
         }
-        let row = Target::parse(target).map(|target| Self {
-            figure: figure.trim_matches('`').to_owned(),
+        let figure = figure.trim_matches('`');
+        let is_ceiling = figure.starts_with("ceiling ");
+        let target = Target::parse(target)
+            .filter(|target| matches!(target, Target::Value(_)) == is_ceiling)
+            .ok_or_else(|| {
+                format!(
+                    "OWED.md: `{target}` is no target of {figure}: of_floor >= R or median <= T ns|us|ms of a variant, \
+                     value >= V of a ceiling"
+                )
+            });
+        Some(target.map(|target| Self {
+            figure: figure.to_owned(),
             shape: shape.to_owned(),
+            card: card.to_owned(),
             target,
-        });
-        Some(row.ok_or_else(|| {
-            format!("OWED.md: `{target}` is no target: of_floor >= R, median <= T ns|us|ms, or value >= V")
         }))
     }
 
     /// What `run`, a file of `kernels bench --json`, says of it.
     fn judge(&self, run: &Value) -> Verdict {
+        if !run["device"].as_str().unwrap_or("").contains(&self.card) {
+            return Verdict::Unmeasured;
+        }
         let number = match (self.figure.strip_prefix("ceiling "), &self.target) {
             (Some(name), _) => run["ceilings"][name]["value"].as_f64(),
             (None, target) => run["results"]
@@ -117,7 +130,7 @@ fn strike(text: &str, run: &Value) -> Result<(String, Vec<String>)> {
                 Verdict::Missed(number) => {
                     said.push(format!("missed  {figure} {shape}: {number:.4e}"));
                 }
-                Verdict::Unmeasured => {}
+                Verdict::Unmeasured => said.push(format!("owed    {figure} {shape}")),
             }
         }
         left.push_str(line);
@@ -158,10 +171,11 @@ mod tests {
 
     #[test]
     fn a_run_strikes_what_it_meets_and_nothing_else() {
-        let text = "# Owed\n\n| figure | shape | target | asked for by |\n| --- | --- | --- | --- |\n\
-                    | `a` | n=1 | of_floor >= 0.9 | x |\n| `a` | n=2 | of_floor >= 0.9 | x |\n\
-                    | `b` | n=1 | median <= 7.5 us | x |\n| ceiling l2_read | - | value >= 5e12 | x |\n| `c` | n=1 | median <= 1 ms | x |\n";
+        let text = "# Owed\n\n| figure | shape | card | target | asked for by |\n| --- | --- | --- | --- | --- |\n\
+                    | `a` | n=1 | H200 | of_floor >= 0.9 | x |\n| `a` | n=2 | H200 | of_floor >= 0.9 | x |\n\
+                    | `b` | n=1 | H200 | median <= 7.5 us | x |\n| ceiling l2_read | - | H200 | value >= 5e12 | x |\n| `c` | n=1 | H200 | median <= 1 ms | x |\n";
         let run = serde_json::json!({
+            "device": "NVIDIA H200",
             "ceilings": {"l2_read": {"value": 6e12}},
             "results": [
                 {"variant": "a", "shape": "n=1", "of_floor": 0.95, "median_ns": 1.0},
@@ -174,17 +188,27 @@ mod tests {
         assert_eq!(
             rows,
             [
-                "| `a` | n=2 | of_floor >= 0.9 | x |",
-                "| `c` | n=1 | median <= 1 ms | x |"
+                "| `a` | n=2 | H200 | of_floor >= 0.9 | x |",
+                "| `c` | n=1 | H200 | median <= 1 ms | x |"
             ]
         );
-        assert_eq!(said.len(), 4);
+        assert_eq!(said.len(), 5);
+        assert_eq!(said[4], "owed    c n=1");
+        let mut elsewhere = run.clone();
+        elsewhere["device"] = "NVIDIA A100".into();
+        assert_eq!(strike(text, &elsewhere).unwrap().0, text);
         assert!(said[1].starts_with("missed  a n=2"), "{said:?}");
     }
 
     #[test]
     fn what_is_no_target_is_named() {
-        let error = strike("| `a` | n=1 | fast | x |", &Value::Null).unwrap_err();
-        assert!(error.to_string().contains("`fast` is no target"), "{error}");
+        for row in [
+            "| `a` | n=1 | H200 | fast | x |",
+            "| `a` | n=1 | H200 | value >= 1 | x |",
+            "| ceiling l2_read | - | H200 | of_floor >= 1 | x |",
+        ] {
+            let error = strike(row, &Value::Null).unwrap_err();
+            assert!(error.to_string().contains("is no target of"), "{error}");
+        }
     }
 }
