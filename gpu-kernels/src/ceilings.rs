@@ -109,10 +109,8 @@ pub fn ceiling_l2_read(source: Global<U32x4>, sum: GlobalMut<u32>, n: u64, passe
 
 /// DRAM copy. `target[i] = source[i]` for `i` below `n`.
 ///
-/// Counts as `32 n` bytes, read and written. Any grid covers any `n`; a thread for each vector is
-/// fastest. On an H200, 2 GiB: one vector a thread with streaming stores 4.24 TB/s, as much as the
-/// driver's own copy; with plain stores 3.11; eight vectors in flight a thread 3.93; blocks that stay
-/// and go round 3.93.
+/// Counts as `32 n` bytes, read and written. Any grid covers any `n`; the bench takes a thread for each vector, and stores
+/// stream, since plain ones gave 3.12 TB/s on an H200 where eight vectors in flight a thread gave 4.03.
 #[kernel(block = 256, requires(n <= source.len() as u64, n <= target.len() as u64))]
 pub fn ceiling_copy(source: Global<U32x4>, target: GlobalMut<U32x4>, n: u64) {
     for i in grid::stride::<1>(n as usize) {

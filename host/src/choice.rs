@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use simt::launch::{KernelVariant, VariantInfo};
+use simt::launch::VariantInfo;
 
 use crate::backend::{Backend, DeviceInfo};
 use crate::trial::Job;
@@ -97,13 +97,6 @@ pub struct Choice {
     pub variant: &'static VariantInfo,
     /// Where it comes from.
     pub source: Source,
-}
-
-impl Choice {
-    /// The variant as one of a kernel's; none if it belongs to another kernel.
-    pub fn of<V: KernelVariant>(&self) -> Option<V> {
-        V::of(self.variant)
-    }
 }
 
 impl Table {

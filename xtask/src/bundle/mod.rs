@@ -20,7 +20,7 @@ pub(crate) fn run(workspace: &Path, archs: &[Arch], folder: &Path) -> Result<()>
     let status = Command::new(cargo)
         .args(["build", "--release", "--package", "gristmill"])
         .env("GRISTMILL_ARCH", &names)
-        // The program is looked for where cargo puts it without this.
+        // A place of its own: the usual one may be moved by CARGO_TARGET_DIR, and holds a build without GPU code.
         .arg("--target-dir")
         .arg(workspace.join("target/bundle-build"))
         .current_dir(workspace)

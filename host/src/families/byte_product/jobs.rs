@@ -5,16 +5,26 @@ use simt::launch::{Grid, KernelVariant, LaunchError, Queue, VariantInfo};
 
 use super::{Matmul, Matvec, Operands, packed};
 use crate::backend::{Backend, Buffer, Kind};
-use crate::trial::{Case, Inputs, Job, TrialError, constant};
+use crate::trial::{AnyTrial, Case, Inputs, Job, TrialError, constant};
 
 /// Most columns that count as a batch of queries.
 const MOST_QUERIES: u32 = 64;
+
+/// The kernels that can do all of it.
+const TRIALS: &[&dyn AnyTrial] = &[&Matvec, &Matmul];
+
+/// Who takes many columns. The emulator takes them one by one: the lanes of a warp meet there for every instruction of a tensor
+/// core, and a column of 344 x 3,942 bytes took three times as long.
+const MANY_COLUMNS: &[(&str, &str)] = &[
+    ("cpu", "byte_matvec__signed__rows_8"),
+    ("", "byte_matmul__signed__column_tiles_4"),
+];
 
 /// The product with one column: a query.
 pub static ONE_COLUMN: Job = Job {
     name: "byte_product.one_column",
     what: "database x one query",
-    trials: &[&Matvec, &Matmul],
+    trials: TRIALS,
     fits: signed,
     defaults: &[("", "byte_matvec__signed__rows_8")],
     case: |backend, variant, seed| {
@@ -29,18 +39,12 @@ pub static ONE_COLUMN: Job = Job {
 };
 
 /// The product with a few columns: queries answered together, or one query of a wide record.
-///
-/// The emulator takes it column by column: the lanes of a warp meet there for every instruction of a tensor core, and a column
-/// of 344 x 3,942 bytes took 7.2 ms of a core against 2.5 ms.
 pub static QUERIES: Job = Job {
     name: "byte_product.queries",
     what: "database x 2 to 64 queries",
-    trials: &[&Matvec, &Matmul],
+    trials: TRIALS,
     fits: signed,
-    defaults: &[
-        ("cpu", "byte_matvec__signed__rows_8"),
-        ("", "byte_matmul__signed__column_tiles_4"),
-    ],
+    defaults: MANY_COLUMNS,
     case: |backend, variant, seed| {
         case(
             backend,
@@ -56,12 +60,9 @@ pub static QUERIES: Job = Job {
 pub static HINT: Job = Job {
     name: "byte_product.hint",
     what: "database x the public matrix",
-    trials: &[&Matvec, &Matmul],
+    trials: TRIALS,
     fits: signed,
-    defaults: &[
-        ("cpu", "byte_matvec__signed__rows_8"),
-        ("", "byte_matmul__signed__column_tiles_4"),
-    ],
+    defaults: MANY_COLUMNS,
     case: |backend, variant, seed| {
         case(
             backend,
