@@ -50,14 +50,22 @@ pub(crate) fn run(workspace: &Path, archs: &[Arch], folder: &Path) -> Result<()>
 mod tests {
     use std::path::PathBuf;
     use std::process::Output;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
 
     use super::*;
 
-    /// A bundle whose program is a shell script.
-    struct Stand(PathBuf);
+    /// A bundle whose program is a shell script. One at a time: a process that another test starts while the script is
+    /// written would hold it open for writing, and the system does not run such a file.
+    struct Stand {
+        folder: PathBuf,
+        _alone: MutexGuard<'static, ()>,
+    }
+
+    static ONE: Mutex<()> = Mutex::new(());
 
     impl Stand {
         fn new(name: &str, program: &str) -> Self {
+            let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
             let folder = std::env::temp_dir().join(format!("bundle-{}-{name}", std::process::id()));
             fs::create_dir_all(&folder).unwrap();
             for (file, text) in [("gristmill", program), ("measure.sh", MEASURE)] {
@@ -65,11 +73,14 @@ mod tests {
                 fs::write(&path, text).unwrap();
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
             }
-            Self(folder)
+            Self {
+                folder,
+                _alone: alone,
+            }
         }
 
         fn run(&self, limit: &str) -> Output {
-            Command::new(self.0.join("measure.sh"))
+            Command::new(self.folder.join("measure.sh"))
                 .env("MEASURE_LIMIT", limit)
                 .env("PATH", "/usr/bin:/bin")
                 .output()
@@ -77,13 +88,13 @@ mod tests {
         }
 
         fn result(&self, file: &str) -> String {
-            fs::read_to_string(self.0.join("results").join(file)).unwrap_or_default()
+            fs::read_to_string(self.folder.join("results").join(file)).unwrap_or_default()
         }
     }
 
     impl Drop for Stand {
         fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
+            let _ = fs::remove_dir_all(&self.folder);
         }
     }
 
@@ -111,7 +122,7 @@ mod tests {
         assert!(line("demo-binary").contains("passed"), "{summary}");
         assert!(summary.ends_with(&format!(
             "2 parts failed; what they printed is in {}\n",
-            stand.0.join("results").display()
+            stand.folder.join("results").display()
         )));
         assert!(stand.result("demo.txt").starts_with("fine pir demo"));
     }
