@@ -6,6 +6,7 @@
 //! - [`mod@bench`]: every kernel beside what the hardware allows.
 //! - [`choice`]: which variant does a job; [`mod@tune`] measures it.
 //! - [`pir`]: private information retrieval.
+//! - [`he`]: homomorphic encryption; [`wire`]: the frame of messages.
 //! - [`cli`]: the program `gristmill`.
 
 pub mod backend;
@@ -14,7 +15,9 @@ pub mod check;
 pub mod choice;
 pub mod cli;
 pub mod families;
+pub mod he;
 pub mod image;
 pub mod pir;
 pub mod trial;
 pub mod tune;
+pub mod wire;

@@ -16,15 +16,15 @@ use serde::Serialize;
 
 use super::keys::{KeyAbsent, KeyTable};
 use super::layout::{Candidate, Layout, LayoutError, LayoutPolicy, RecordShape};
-use super::lwe::{RandomError, fill, secure_rng};
-use super::params::{LOG2_MODULUS, LOG2_PLAINTEXT, LweParameters};
 use super::product::{Engine, EngineError};
 use super::records::{KeyColumn, Likely, ReadOptions, RecordError, Records};
 use super::simple::{
     Answer, Client, ClientError, Database, Hint, Parameters, Query, RecoverError, Server,
     ServerError,
 };
-use super::wire::WireError;
+use crate::he::lwe::params::{LOG2_MODULUS, LOG2_PLAINTEXT, LweParameters};
+use crate::he::sample::{RandomError, fill, secure_rng};
+use crate::wire::WireError;
 
 pub use super::records::{Delimiter, FileFormat, UnknownName};
 

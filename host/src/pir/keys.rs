@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 
 use super::records::Records;
 use super::simple::Parameters;
-use super::wire::{Identity, Kind, Reader, WireError, frame, unframe};
+use crate::wire::{Identity, Kind, Reader, WireError, frame, unframe};
 
 /// No record has that key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

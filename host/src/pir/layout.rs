@@ -15,8 +15,9 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use super::params::{LweParameters, MAX_LOG2_FAILURE, NoiseModel};
 use super::records::Records;
+use crate::he::lwe::params::{LweParameters, NoiseModel};
+use crate::he::security::MAX_LOG2_FAILURE;
 
 pub use matrix::ByteMatrix;
 

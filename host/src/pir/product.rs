@@ -251,9 +251,9 @@ mod tests {
     use super::reference::Reference;
     use super::*;
     use crate::backend::Mode;
+    use crate::he::lwe::params::LweParameters;
+    use crate::he::sample::fill;
     use crate::pir::layout::Layout;
-    use crate::pir::lwe::fill;
-    use crate::pir::params::LweParameters;
     use crate::pir::records::{ReadOptions, Records};
 
     fn random(bytes: &mut [u8], seed: u64) {

@@ -18,7 +18,7 @@
 //!
 //! use gristmill::backend::{Backend, Mode};
 //! use gristmill::pir::layout::LayoutPolicy;
-//! use gristmill::pir::params::LweParameters;
+//! use gristmill::he::lwe::params::LweParameters;
 //! use gristmill::pir::product::Kernels;
 //! use gristmill::pir::records::{ReadOptions, Records};
 //! use gristmill::pir::simple::{Client, Database, Server};
@@ -99,13 +99,13 @@ use subtle::{ConditionallySelectable as _, ConstantTimeEq as _, ConstantTimeLess
 use zeroize::{Zeroize as _, Zeroizing};
 
 use super::layout::{ByteMatrix, Layout, LayoutError, LayoutPolicy, PADDING, RecordShape};
-use super::lwe::{
-    DiscreteGaussian, PublicMatrix, RandomError, TernarySecret, fill, round, secure_rng,
-};
-use super::params::{DELTA, LOG2_MODULUS, LOG2_PLAINTEXT, LweParameters, Secret};
 use super::product::{Engine, EngineError, Product};
 use super::records::Records;
-use super::wire::{
+use crate::he::lwe::params::{DELTA, LOG2_MODULUS, LOG2_PLAINTEXT, LweParameters};
+use crate::he::lwe::{PublicMatrix, TernarySecret, round};
+use crate::he::sample::{DiscreteGaussian, RandomError, fill, secure_rng};
+use crate::he::security::Secret;
+use crate::wire::{
     Identity, Kind, Reader, WireError, bytes_of, frame, unframe, unframe_for, words_of,
 };
 
@@ -578,7 +578,7 @@ impl Client {
         if parameters.identity != hint.identity {
             return Err(WireError::Identity { kind: Kind::Hint });
         }
-        let gaussian = DiscreteGaussian::new(&parameters.lwe);
+        let gaussian = DiscreteGaussian::new(parameters.lwe.sigma_hundredths());
         Ok(Self {
             parameters,
             hint,
@@ -622,7 +622,7 @@ impl Client {
         let public = self.parameters.public_matrix();
         let mut masks = Zeroizing::new(vec![0; queries * columns]);
         for mask in masks.iter_mut() {
-            *mask = self.gaussian.sample(rng);
+            *mask = self.gaussian.sample(rng) as u32;
         }
         let mut pieces: Vec<Vec<&mut [u32]>> =
             (0..columns.div_ceil(PIECE)).map(|_| Vec::new()).collect();

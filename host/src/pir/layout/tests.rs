@@ -1,6 +1,6 @@
 use super::matrix::signed;
 use super::*;
-use crate::pir::params::Secret;
+use crate::he::security::Secret;
 use crate::pir::records::ReadOptions;
 use proptest::prelude::*;
 use std::path::Path;

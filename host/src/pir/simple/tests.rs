@@ -7,8 +7,9 @@ use proptest::prelude::*;
 use rand::SeedableRng as _;
 
 use super::*;
+use crate::he::lwe::params::{NoiseModel, ParameterError};
+use crate::he::security::MAX_LOG2_FAILURE;
 use crate::pir::keys::KeyTable;
-use crate::pir::params::{MAX_LOG2_FAILURE, NoiseModel, ParameterError};
 use crate::pir::product::reference::Reference;
 use crate::pir::records::{FileFormat, KeyColumn, ReadOptions, RecordError, RecordLimits};
 

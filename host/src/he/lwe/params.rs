@@ -4,7 +4,8 @@
 //! The modulus is q = 2^32, so that products wrap for free, and a plaintext is a byte: p = 2^8,
 //! Delta = q / p = 2^24 exactly.
 
-use std::fmt;
+use crate::he::sample::SIGMA_RANGE;
+use crate::he::security::{self, MAX_LOG2_FAILURE, MAX_SAMPLES, MIN_SECURITY_BITS, Secret};
 
 /// log2 of the ciphertext modulus q.
 pub const LOG2_MODULUS: u32 = 32;
@@ -12,75 +13,11 @@ pub const LOG2_MODULUS: u32 = 32;
 pub const LOG2_PLAINTEXT: u32 = 8;
 /// Delta = q / p: what one unit of plaintext weighs in a ciphertext.
 pub const DELTA: u32 = 1 << (LOG2_MODULUS - LOG2_PLAINTEXT);
-/// The security that a parameter set must reach, in bits.
-pub const MIN_SECURITY_BITS: f64 = 128.0;
-/// The largest probability, as log2, that a retrieved record is wrong.
-pub const MAX_LOG2_FAILURE: f64 = -40.0;
-/// Samples under one secret for which the security table holds. A query gives one a column.
-pub const MAX_SAMPLES: u32 = 1 << 20;
 /// The largest magnitude of a database entry, a signed byte.
 const MAX_ENTRY: f64 = 128.0;
 
-/// The distribution of an LWE secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Secret {
-    /// Coefficients uniform in {-1, 0, 1}.
-    Ternary,
-    /// Coefficients uniform modulo q.
-    Uniform,
-}
-
-impl fmt::Display for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ternary => "ternary",
-            Self::Uniform => "uniform",
-        })
-    }
-}
-
-/// One estimate: lattice-estimator, MATZOV cost model, minimum over usvp, bdd and `dual_hybrid`,
-/// modulus 2^32, up to [`MAX_SAMPLES`] samples.
-struct Estimate {
-    dimension: u32,
-    sigma_hundredths: u32,
-    secret: Secret,
-    bits: f64,
-}
-
-const ESTIMATES: &[Estimate] = &[
-    Estimate {
-        dimension: 1280,
-        sigma_hundredths: 640,
-        secret: Secret::Ternary,
-        bits: 137.9,
-    },
-    Estimate {
-        dimension: 1280,
-        sigma_hundredths: 320,
-        secret: Secret::Ternary,
-        bits: 133.4,
-    },
-    Estimate {
-        dimension: 1152,
-        sigma_hundredths: 1600,
-        secret: Secret::Ternary,
-        bits: 129.3,
-    },
-    // SimplePIR as published (Henzinger et al., USENIX Security 2023).
-    Estimate {
-        dimension: 1024,
-        sigma_hundredths: 640,
-        secret: Secret::Uniform,
-        bits: 121.5,
-    },
-];
-
 /// Largest dimension accepted: an honest one is far below, and the client multiplies by it.
 const MAX_DIMENSION: u32 = 4096;
-/// Range of standard deviations that the sampler is built for, in hundredths.
-const SIGMA_RANGE: std::ops::RangeInclusive<u32> = 100..=3200;
-
 /// A set of LWE parameters at or above 128 bits. There is no other way to have one than through
 /// the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -160,12 +97,13 @@ impl LweParameters {
         sigma_hundredths: u32,
         secret: Secret,
     ) -> Result<Self, ParameterError> {
-        let bits =
-            estimate(dimension, sigma_hundredths, secret).ok_or(ParameterError::NotEstimated {
+        let bits = security::lwe_bits(dimension, sigma_hundredths, secret).ok_or(
+            ParameterError::NotEstimated {
                 dimension,
                 sigma_hundredths,
                 secret,
-            })?;
+            },
+        )?;
         if bits < MIN_SECURITY_BITS {
             return Err(ParameterError::TooWeak {
                 dimension,
@@ -213,7 +151,7 @@ impl LweParameters {
     /// Estimated security in bits.
     pub fn security_bits(&self) -> f64 {
         // A set that exists has an estimate; 0 would show a mistake rather than hide it.
-        estimate(self.dimension, self.sigma_hundredths, self.secret).unwrap_or(0.0)
+        security::lwe_bits(self.dimension, self.sigma_hundredths, self.secret).unwrap_or(0.0)
     }
 
     /// The most columns a database may have so that a record of `coefficients` bytes comes out wrong
@@ -225,16 +163,6 @@ impl LweParameters {
         // The cast saturates; the noise model itself is asked again for the columns chosen.
         (limit.floor() as u32).min(MAX_SAMPLES)
     }
-}
-
-fn estimate(dimension: u32, sigma_hundredths: u32, secret: Secret) -> Option<f64> {
-    ESTIMATES
-        .iter()
-        .filter(|e| {
-            e.secret == secret && e.dimension <= dimension && e.sigma_hundredths <= sigma_hundredths
-        })
-        .map(|e| e.bits)
-        .reduce(f64::max)
 }
 
 /// log2 of the two tails of `coefficients` coefficients.

@@ -1,5 +1,4 @@
-//! Learning with errors modulo 2^32, the client's side of it: the public matrix, ternary secrets, the
-//! discrete Gaussian, and rounding.
+//! Random choices of a client: the generator behind every secret, ternary coefficients and the discrete Gaussian.
 //!
 //! Whatever touches a secret here takes the same steps and touches the same memory for every value
 //! of it.
@@ -8,8 +7,6 @@ use chacha20::ChaCha20Rng;
 use rand::rngs::SysRng;
 use rand::{SeedableRng as _, TryRng as _};
 use zeroize::Zeroizing;
-
-use super::params::{DELTA, LweParameters};
 
 /// The operating system gave no random bytes.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -35,62 +32,11 @@ pub(crate) fn fill(rng: &mut ChaCha20Rng, bytes: &mut [u8]) {
     let Ok(()) = rng.try_fill_bytes(bytes);
 }
 
-/// The public matrix A of the scheme, D0 rows (one a database column) and n columns, given by a seed.
-///
-/// Column k is the key stream of `ChaCha20` (20 rounds, Bernstein's form: 64-bit block counter from 0,
-/// 64-bit nonce) with the seed as key and k as nonce, read as little-endian words; row j is word j of
-/// each. So any part of A can be had without the rest. This belongs to the format of the messages: a
-/// change needs a new version of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PublicMatrix {
-    seed: [u8; 32],
-}
-
-impl PublicMatrix {
-    /// The matrix of a seed.
-    pub const fn new(seed: [u8; 32]) -> Self {
-        Self { seed }
-    }
-
-    /// Rows `first .. first + words.len()` of column `column`.
-    pub fn column(&self, column: u64, first: usize, words: &mut [u32]) {
-        let mut rng = ChaCha20Rng::from_seed(self.seed);
-        rng.set_stream(column);
-        rng.set_word_pos(first as u128);
-        fill(&mut rng, bytemuck::cast_slice_mut(words));
-        for word in words {
-            *word = u32::from_le(*word);
-        }
-    }
-}
-
-/// An LWE secret: n words, each 0, 1 or -1 modulo 2^32. Wiped when dropped; it cannot be copied.
-pub(crate) struct TernarySecret(Zeroizing<Vec<u32>>);
-
-impl TernarySecret {
-    /// Draws a secret of dimension n.
-    pub(crate) fn sample(lwe: &LweParameters, rng: &mut ChaCha20Rng) -> Self {
-        let mut coefficients = Zeroizing::new(Vec::with_capacity(lwe.dimension()));
-        for _ in 0..lwe.dimension() {
-            let mut bytes = Zeroizing::new([0; 16]);
-            fill(rng, bytes.as_mut_slice());
-            coefficients.push(trit(u128::from_le_bytes(*bytes)).wrapping_sub(1));
-        }
-        Self(coefficients)
-    }
-
-    /// Adds coefficient `k` times a public vector to `sums`, modulo 2^32.
-    pub(crate) fn add_multiple(&self, k: usize, public: &[u32], sums: &mut [u32]) {
-        let coefficient = self.0[k];
-        for (sum, &word) in sums.iter_mut().zip(public) {
-            *sum = sum.wrapping_add(coefficient.wrapping_mul(word));
-        }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn coefficients(&self) -> &[u32] {
-        &self.0
-    }
+/// One ternary coefficient: -1, 0 or 1, each with probability 1/3 but for 2^-128.
+pub(crate) fn ternary(rng: &mut ChaCha20Rng) -> i32 {
+    let mut bytes = Zeroizing::new([0; 16]);
+    fill(rng, bytes.as_mut_slice());
+    trit(u128::from_le_bytes(*bytes)) as i32 - 1
 }
 
 /// floor(3 u / 2^128): uniform in {0, 1, 2} but for 2^-128, and takes no loop and no branch.
@@ -110,13 +56,16 @@ pub struct DiscreteGaussian {
     table: Vec<u128>,
 }
 
+/// Range of standard deviations that the sampler is built for, in hundredths.
+pub(crate) const SIGMA_RANGE: std::ops::RangeInclusive<u32> = 100..=3200;
+
 /// Fraction bits of the cumulative table.
 const TABLE_BITS: u32 = 96;
 
 impl DiscreteGaussian {
-    /// The table for the error of `lwe`.
-    pub fn new(lwe: &LweParameters) -> Self {
-        let sigma_hundredths = u128::from(lwe.sigma_hundredths());
+    /// The table for a standard deviation, given in hundredths and within [`SIGMA_RANGE`].
+    pub(crate) fn new(sigma_hundredths: u32) -> Self {
+        let sigma_hundredths = u128::from(sigma_hundredths);
         // rho(k) = g^(k^2) with g = exp(-1 / (2 sigma^2)) = exp(-5000 / sigma_hundredths^2).
         let g = fixed::exp_neg(fixed::ratio(
             5000,
@@ -149,8 +98,8 @@ impl DiscreteGaussian {
         Self { table }
     }
 
-    /// One sample, as a word modulo 2^32.
-    pub(crate) fn sample(&self, rng: &mut ChaCha20Rng) -> u32 {
+    /// One sample.
+    pub(crate) fn sample(&self, rng: &mut ChaCha20Rng) -> i32 {
         let mut bytes = Zeroizing::new([0; 16]);
         fill(rng, bytes.as_mut_slice());
         let uniform = u128::from_le_bytes(*bytes);
@@ -162,7 +111,7 @@ impl DiscreteGaussian {
             magnitude += 1 - (uniform.wrapping_sub(entry) >> 127) as u32;
         }
         // x or -x: complement and add one where the sign is set.
-        (magnitude ^ sign.wrapping_neg()).wrapping_add(sign)
+        (magnitude ^ sign.wrapping_neg()).wrapping_add(sign) as i32
     }
 }
 
@@ -213,57 +162,12 @@ mod fixed {
     }
 }
 
-/// The byte nearest to a decrypted word: round(word / Delta) modulo 2^8.
-pub(crate) fn round(word: u32) -> u8 {
-    (word.wrapping_add(DELTA / 2) / DELTA) as u8
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pir::params::Secret;
 
     fn test_rng(seed: u8) -> ChaCha20Rng {
         ChaCha20Rng::from_seed([seed; 32])
-    }
-
-    #[test]
-    fn public_matrix_is_the_chacha20_key_stream() {
-        // Key and nonce zero: the key stream of Bernstein's test vector, 76b8e0ada0f13d90...
-        let mut words = [0; 20];
-        PublicMatrix::new([0; 32]).column(0, 0, &mut words);
-        assert_eq!(
-            &words[..4],
-            &[0xade0_b876, 0x903d_f1a0, 0xe56a_5d40, 0x28bd_8653]
-        );
-        // The same key with nonces 0100000000000000 and 0000000000000001 (draft-agl-tls-chacha20poly1305).
-        PublicMatrix::new([0; 32]).column(1, 0, &mut words);
-        assert_eq!(&words[..2], &[0xd6df_3fef, 0xfb78_15c6]);
-        PublicMatrix::new([0; 32]).column(1 << 56, 0, &mut words);
-        assert_eq!(&words[..2], &[0x7bba_9cde, 0xf59e_d6f3]);
-    }
-
-    #[test]
-    fn parts_of_a_column_agree_with_the_whole() {
-        let matrix = PublicMatrix::new([7; 32]);
-        let mut whole = vec![0; 400];
-        matrix.column(3, 0, &mut whole);
-        for (first, len) in [
-            (0, 1),
-            (1, 5),
-            (15, 2),
-            (16, 64),
-            (63, 130),
-            (64, 336),
-            (399, 1),
-        ] {
-            let mut part = vec![0; len];
-            matrix.column(3, first, &mut part);
-            assert_eq!(part, whole[first..first + len], "{len} words from {first}");
-        }
-        let mut other = vec![0; 400];
-        matrix.column(4, 0, &mut other);
-        assert_ne!(whole, other);
     }
 
     /// The three values change over at the words next to 2^128 / 3 and 2^129 / 3, not earlier.
@@ -275,24 +179,9 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_ternary_and_even() {
-        let mut rng = test_rng(1);
-        let mut counts = [0_u32; 3];
-        for _ in 0..100 {
-            for &s in TernarySecret::sample(&LweParameters::STANDARD, &mut rng).coefficients() {
-                counts[s.wrapping_add(1) as usize] += 1;
-            }
-        }
-        // 128,000 draws: a third is 42,667 with standard deviation 169; six of them pass.
-        for count in counts {
-            assert!((41_650..43_680).contains(&count), "{counts:?}");
-        }
-    }
-
-    #[test]
     fn gaussian_table_matches_an_independent_computation() {
         // floor(2^96 P(|x| <= k)) to 60 digits, by mpmath.
-        let table = DiscreteGaussian::new(&LweParameters::STANDARD).table;
+        let table = DiscreteGaussian::new(640).table;
         for (k, expected) in GAUSSIAN_640 {
             assert_eq!(table[*k], *expected, "k = {k}");
         }
@@ -314,18 +203,15 @@ mod tests {
 
     #[test]
     fn samples_have_the_moments_and_the_shape_of_the_distribution() {
-        for (n, sigma_hundredths) in [(1280, 640), (1280, 320), (1152, 1600)] {
-            let lwe = LweParameters::new(n, sigma_hundredths, Secret::Ternary).unwrap();
-            let sampler = DiscreteGaussian::new(&lwe);
+        for sigma_hundredths in [640, 320, 1600] {
+            let sampler = DiscreteGaussian::new(sigma_hundredths);
             let mut rng = test_rng(2);
             const SAMPLES: usize = 200_000;
-            let draws: Vec<i32> = (0..SAMPLES)
-                .map(|_| sampler.sample(&mut rng) as i32)
-                .collect();
+            let draws: Vec<i32> = (0..SAMPLES).map(|_| sampler.sample(&mut rng)).collect();
             let count = SAMPLES as f64;
             let mean = draws.iter().map(|&x| f64::from(x)).sum::<f64>() / count;
             let variance = draws.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / count;
-            let sigma = lwe.sigma();
+            let sigma = f64::from(sigma_hundredths) / 100.0;
             assert!(mean.abs() < 5.0 * sigma / count.sqrt(), "mean {mean}");
             // The variance of a sample variance is 2 sigma^4 / count.
             assert!(
@@ -366,17 +252,6 @@ mod tests {
             let got = fixed::exp_neg(x) as f64 / fixed::ONE as f64;
             let want = (-(numerator as f64) / denominator as f64).exp();
             assert!((got - want).abs() < 1e-15, "{got} for {want}");
-        }
-    }
-
-    #[test]
-    fn rounding_takes_back_any_error_below_half_of_delta() {
-        for byte in 0..=255_u8 {
-            let exact = u32::from(byte) * DELTA;
-            for error in [0, 1, DELTA / 2 - 1, 0_u32.wrapping_sub(DELTA / 2)] {
-                assert_eq!(round(exact.wrapping_add(error)), byte);
-            }
-            assert_eq!(round(exact.wrapping_add(DELTA / 2)), byte.wrapping_add(1));
         }
     }
 
