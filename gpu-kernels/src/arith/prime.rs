@@ -90,6 +90,11 @@ const fn moduli<const LEN: usize>(primes: [u32; LEN], log_order: u32) -> [Modulu
 /// Their product is just below 2^87 (log2 = 86.9987).
 pub const VIPIR: [Modulus; 3] = moduli([536_813_569, 536_690_689, 536_641_537], 13);
 
+/// Four primes for `OnionPIR` at 128 bits: the largest below 2^26.5 with `8192 | q - 1`, so for `N <= 4096`.
+///
+/// Their product is just below 2^106 (log2 = 105.9973).
+pub const ONION_PIR: [Modulus; 4] = moduli([94_904_321, 94_887_937, 94_863_361, 94_789_633], 13);
+
 /// The eight largest primes below 2^29 with `2^15 | q - 1`: they serve every transform length up to `N = 2^14`.
 pub const NTT_16384: [Modulus; 8] = moduli(
     [
