@@ -385,7 +385,7 @@ impl Ring {
         polynomial
     }
 
-    /// x[i] = round(q v[i] / 2^bits), for v[i] below 2^bits and bits at most 32.
+    /// `x[i] = round(q v[i] / 2^bits)`, for values below 2^bits and bits at most 32.
     pub fn scale_up(&self, values: &[u32], bits: u32) -> Coefficients {
         let floor = self.modulus >> bits;
         let rest = (self.modulus & ((1 << bits) - 1)) as u64;
@@ -403,7 +403,7 @@ impl Ring {
         polynomial
     }
 
-    /// round(2^bits x[i] / q) modulo 2^bits, for bits at most 32.
+    /// `round(2^bits x[i] / q)` modulo 2^bits, for bits at most 32.
     ///
     /// The fraction x / q is the sum of y_j / q_j modulo 1, y_j = x q_j / q mod q_j, here with 128 bits and below by less
     /// than 2^-97. So what is rounded is exact unless x is the integer nearest to a border between two results: an
