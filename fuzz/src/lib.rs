@@ -24,12 +24,12 @@ use std::io;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use gristmill::he::lwe::params::LweParameters;
 use gristmill::pir::keys::KeyTable;
 use gristmill::pir::layout::LayoutPolicy;
-use gristmill::pir::params::LweParameters;
 use gristmill::pir::records::{KeyColumn, ReadOptions, Records};
 use gristmill::pir::simple::{Answer, Database, Hint, Parameters, Query};
-use gristmill::pir::wire::{HEADER_BYTES, Kind, VERSION};
+use gristmill::wire::{HEADER_BYTES, Kind, VERSION};
 use sha2::{Digest as _, Sha256};
 
 /// What messages are about: a database so small that a run costs little.
