@@ -1,10 +1,12 @@
-//! Developer commands: `cargo xtask setup | image | sass | budget | benchmarks | bundle | owed | ci`.
+//! Developer commands: `cargo xtask setup | image | sass | budget | benchmarks | bundle | owed | fuzz |
+//! ci`.
 //!
 //! All of them work on the workspace this program was built in.
 
 mod benchmarks;
 mod bundle;
 mod ci;
+mod fuzz;
 mod owed;
 
 use std::fmt::Write as _;
@@ -88,6 +90,17 @@ enum Cmd {
         /// A file that `kernels bench --json` wrote on a card
         results: Option<PathBuf>,
     },
+    /// Feeds damaged messages to every decoder, guided by coverage
+    Fuzz {
+        /// Targets; none: all
+        targets: Vec<String>,
+        /// Stops each after so many runs (default: 1000000)
+        #[arg(long, conflicts_with = "seconds")]
+        runs: Option<u64>,
+        /// Stops each after so many seconds
+        #[arg(long)]
+        seconds: Option<u64>,
+    },
     /// Sets up what is missing, then checks everything that must hold before a change lands
     Ci,
 }
@@ -132,6 +145,17 @@ fn run(command: &Cmd) -> Result<ExitCode> {
         Cmd::Benchmarks { check } => benchmarks::run(&workspace, *check)?,
         Cmd::Bundle { arch, out } => bundle::run(&workspace, &arch.0, out)?,
         Cmd::Owed { results } => owed::run(&workspace, results.as_deref())?,
+        Cmd::Fuzz {
+            targets,
+            runs,
+            seconds,
+        } => {
+            let stop = match seconds {
+                Some(seconds) => fuzz::Stop::Seconds(*seconds),
+                None => fuzz::Stop::Runs(runs.unwrap_or(1_000_000)),
+            };
+            fuzz::run(&workspace, targets, stop)?;
+        }
         Cmd::Ci => {
             setup(&workspace)?;
             benchmarks::run(&workspace, true)?;
